@@ -22,9 +22,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub use self::grammar::{
-    ADDRESS_BYTES_MAX, CHANNEL_UNITS_MAX, FILE_PATH_BYTES_MAX, FILE_SEGMENT_BYTES_MAX,
-    HUMAN_ID_BYTES_MAX, NAME_BYTES_MAX, NETWORK_ID_BYTES_MAX, REGISTRAR_ORG_BYTES_MAX,
-    REGISTRAR_PREFIX_BYTES_MAX, WEB_NAME_BYTES_MAX,
+    ADDRESS_BYTES_MAX, CHANNEL_UNITS_MAX, FILE_PATH_BYTES_MAX, FILE_SEGMENT_BYTES_MAX, HUMAN_ID_BYTES_MAX,
+    NAME_BYTES_MAX, NETWORK_ID_BYTES_MAX, REGISTRAR_ORG_BYTES_MAX, REGISTRAR_PREFIX_BYTES_MAX, WEB_NAME_BYTES_MAX,
 };
 pub use self::uri::URI_BYTES_MAX;
 use crate::error::ErrorCode;
@@ -42,9 +41,7 @@ pub enum AddressError {
         limit: usize,
     },
     /// The part before `::` is no network id.
-    #[error(
-        "a network id is 1 to 64 of a-z 0-9 . _ - and starts and ends with a letter or a digit"
-    )]
+    #[error("a network id is 1 to 64 of a-z 0-9 . _ - and starts and ends with a letter or a digit")]
     BadNetworkId,
     /// `local` means "this network" everywhere and so names none.
     #[error("`local` is reserved and cannot be a network id")]
@@ -56,9 +53,7 @@ pub enum AddressError {
     #[error("the prefix before `:` is neither a known kind nor a registrar")]
     BadPrefix,
     /// `x/` where `x` is not one of the slash kinds.
-    #[error(
-        "expected channel/, mod/, group/, resource/tool/, resource/context/ or resource/file/ before the name"
-    )]
+    #[error("expected channel/, mod/, group/, resource/tool/, resource/context/ or resource/file/ before the name")]
     BadSlashForm,
     /// A name outside the grammar of its kind.
     #[error("the {0} has characters or a length that its grammar does not allow")]
@@ -188,9 +183,7 @@ impl Address {
     /// Reads an address in any accepted form; `local::x` and `x` are the same place.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.len() > ADDRESS_BYTES_MAX {
-            return Err(AddressError::TooLong {
-                limit: ADDRESS_BYTES_MAX,
-            });
+            return Err(AddressError::TooLong { limit: ADDRESS_BYTES_MAX });
         }
         match text.split_once("::") {
             None => Self::build(None, text),
@@ -243,22 +236,12 @@ impl Address {
 
     /// `core`: the network itself.
     pub fn core() -> Self {
-        Self {
-            text: Arc::from("core"),
-            kind: Kind::Core,
-            entity_at: 0,
-            name_at: 0,
-        }
+        Self { text: Arc::from("core"), kind: Kind::Core, entity_at: 0, name_at: 0 }
     }
 
     /// `agent:broadcast`: every member.
     pub fn broadcast() -> Self {
-        Self {
-            text: Arc::from(BROADCAST),
-            kind: Kind::Agent,
-            entity_at: 0,
-            name_at: 6,
-        }
+        Self { text: Arc::from(BROADCAST), kind: Kind::Agent, entity_at: 0, name_at: 6 }
     }
 
     /// The canonical text.
@@ -279,10 +262,7 @@ impl Address {
             Kind::Core => Entity::Core,
             Kind::Agent => Entity::Agent(name),
             Kind::Human => Entity::Human(name),
-            Kind::Registered => Entity::Registered {
-                prefix: self.registrar_prefix(),
-                name,
-            },
+            Kind::Registered => Entity::Registered { prefix: self.registrar_prefix(), name },
             Kind::Channel => Entity::Channel(name),
             Kind::Mod => Entity::Mod(name),
             Kind::Group => Entity::Group(name),
@@ -292,16 +272,12 @@ impl Address {
 
     /// The text without a network prefix.
     pub fn entity_text(&self) -> &str {
-        self.text
-            .get(usize::from(self.entity_at)..)
-            .unwrap_or_default()
+        self.text.get(usize::from(self.entity_at)..).unwrap_or_default()
     }
 
     /// The last part alone: `x` of `agent:x`, `channel/x` or `openagents:x`, the path of a file, `core` of `core`.
     pub fn bare_name(&self) -> &str {
-        self.text
-            .get(usize::from(self.name_at)..)
-            .unwrap_or_default()
+        self.text.get(usize::from(self.name_at)..).unwrap_or_default()
     }
 
     /// Whether this is `core` of the reader's own network.
@@ -331,9 +307,7 @@ impl Address {
 
     fn registrar_prefix(&self) -> &str {
         let end = usize::from(self.name_at).saturating_sub(1);
-        self.text
-            .get(usize::from(self.entity_at)..end)
-            .unwrap_or_default()
+        self.text.get(usize::from(self.entity_at)..end).unwrap_or_default()
     }
 
     /// Checks `entity`, puts the canonical text together and bounds it: normalising can make it longer.
@@ -352,17 +326,10 @@ impl Address {
         let name_at = text.len();
         text.push_str(&parts.name);
         if text.len() > ADDRESS_BYTES_MAX {
-            return Err(AddressError::TooLong {
-                limit: ADDRESS_BYTES_MAX,
-            });
+            return Err(AddressError::TooLong { limit: ADDRESS_BYTES_MAX });
         }
         let offset = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
-        Ok(Self {
-            kind: parts.kind,
-            entity_at: offset(entity_at),
-            name_at: offset(name_at),
-            text: Arc::from(text),
-        })
+        Ok(Self { kind: parts.kind, entity_at: offset(entity_at), name_at: offset(name_at), text: Arc::from(text) })
     }
 }
 
@@ -385,18 +352,10 @@ impl<'a> Parts<'a> {
             return Err(AddressError::NestedNetwork);
         }
         if entity == "core" {
-            return Ok(Self {
-                kind: Kind::Core,
-                lead: "",
-                mark: None,
-                name: Cow::Borrowed("core"),
-            });
+            return Ok(Self { kind: Kind::Core, lead: "", mark: None, name: Cow::Borrowed("core") });
         }
         // Whichever comes first decides: `channel/routines:bot` is a channel.
-        match entity
-            .find([':', '/'])
-            .and_then(|at| entity.split_at_checked(at))
-        {
+        match entity.find([':', '/']).and_then(|at| entity.split_at_checked(at)) {
             None => Self::colon("agent", entity),
             Some((prefix, rest)) => match rest.strip_prefix(':') {
                 Some(name) if prefix == "did" => Self::did(name),
@@ -424,12 +383,7 @@ impl<'a> Parts<'a> {
                 (Kind::Registered, grammar::registered_name(name)?.into())
             }
         };
-        Ok(Self {
-            kind,
-            lead: prefix,
-            mark: Some(':'),
-            name,
-        })
+        Ok(Self { kind, lead: prefix, mark: Some(':'), name })
     }
 
     fn slash(entity: &'a str) -> Result<Self, AddressError> {
@@ -438,33 +392,20 @@ impl<'a> Parts<'a> {
         } else if let Some(name) = entity.strip_prefix("mod/") {
             ("mod", Kind::Mod, grammar::mod_name(name)?.into())
         } else if let Some(name) = entity.strip_prefix("group/") {
-            (
-                "group",
-                Kind::Group,
-                grammar::name("group name", name)?.into(),
-            )
+            ("group", Kind::Group, grammar::name("group name", name)?.into())
         } else if let Some(name) = entity.strip_prefix("resource/tool/") {
             let name = grammar::name("tool name", name)?.into();
             ("resource/tool", Kind::Resource(ResourceKind::Tool), name)
         } else if let Some(name) = entity.strip_prefix("resource/context/") {
             let name = grammar::name("context name", name)?.into();
-            (
-                "resource/context",
-                Kind::Resource(ResourceKind::Context),
-                name,
-            )
+            ("resource/context", Kind::Resource(ResourceKind::Context), name)
         } else if let Some(path) = entity.strip_prefix("resource/file/") {
             let path = grammar::file_path(path)?;
             ("resource/file", Kind::Resource(ResourceKind::File), path)
         } else {
             return Err(AddressError::BadSlashForm);
         };
-        Ok(Self {
-            kind,
-            lead,
-            mark: Some('/'),
-            name,
-        })
+        Ok(Self { kind, lead, mark: Some('/'), name })
     }
 }
 

@@ -13,9 +13,7 @@ impl Address {
     /// a network prefix plays no part.
     pub fn to_did(&self) -> Result<String, AddressError> {
         match self.entity() {
-            Entity::Registered { prefix, name } if is_method(prefix) => {
-                Ok(format!("did:{prefix}:{name}"))
-            }
+            Entity::Registered { prefix, name } if is_method(prefix) => Ok(format!("did:{prefix}:{name}")),
             Entity::Registered { .. }
             | Entity::Core
             | Entity::Agent(_)
@@ -29,10 +27,6 @@ impl Address {
 
     /// The address of a DID. Unlike [`Address::parse`], which also reads DIDs, this takes nothing else.
     pub fn from_did(did: &str) -> Result<Self, AddressError> {
-        if did.starts_with("did:") {
-            Self::parse(did)
-        } else {
-            Err(AddressError::BadDid)
-        }
+        if did.starts_with("did:") { Self::parse(did) } else { Err(AddressError::BadDid) }
     }
 }

@@ -30,8 +30,7 @@ pub const FILE_PATH_BYTES_MAX: usize = 1024;
 
 /// Prefixes that can never be a registrar: other kinds, and words that must stay errors.
 const NO_REGISTRAR: [&str; 13] = [
-    "agent", "human", "core", "channel", "mod", "group", "resource", "local", "did", "http",
-    "https", "agents", "role",
+    "agent", "human", "core", "channel", "mod", "group", "resource", "local", "did", "http", "https", "agents", "role",
 ];
 
 /// `[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?`, and not `local`.
@@ -88,8 +87,7 @@ pub(super) fn registrar_prefix(text: &str) -> Result<&str, AddressError> {
     if text.len() < 2 || NO_REGISTRAR.contains(&text) {
         return Err(AddressError::BadPrefix);
     }
-    checked("registrar", text, REGISTRAR_PREFIX_BYTES_MAX, start, inner)
-        .map_err(|_| AddressError::BadPrefix)
+    checked("registrar", text, REGISTRAR_PREFIX_BYTES_MAX, start, inner).map_err(|_| AddressError::BadPrefix)
 }
 
 /// `[A-Za-z0-9](?:[A-Za-z0-9.-]|%3A)*(?::[A-Za-z0-9._%-]+)*`: a host, its port behind `%3A`, then a path with `:`.
@@ -107,11 +105,7 @@ pub(super) fn web_name(text: &str) -> Result<&str, AddressError> {
         let inner = |byte: u8| plain(byte) || matches!(byte, b'_' | b'%');
         !part.is_empty() && part.bytes().all(inner)
     });
-    if text.len() <= WEB_NAME_BYTES_MAX && host_starts && host_holds && path_holds {
-        Ok(text)
-    } else {
-        Err(BAD)
-    }
+    if text.len() <= WEB_NAME_BYTES_MAX && host_starts && host_holds && path_holds { Ok(text) } else { Err(BAD) }
 }
 
 /// Up to 254 characters that may occur in the local part of an e-mail address, plus `@`; what looks like e-mail is
@@ -137,11 +131,7 @@ pub(super) fn channel(text: &str) -> Result<&str, AddressError> {
         && !text.ends_with(':')
         && !text.contains("::")
         && units <= CHANNEL_UNITS_MAX;
-    if holds {
-        Ok(text)
-    } else {
-        Err(AddressError::BadName("channel name"))
-    }
+    if holds { Ok(text) } else { Err(AddressError::BadName("channel name")) }
 }
 
 /// Segments of any characters but controls, `/` and `\`, in NFC. The limits hold for the normalised path, since
@@ -150,11 +140,7 @@ pub(super) fn file_path(text: &str) -> Result<Cow<'_, str>, AddressError> {
     if text.is_empty() {
         return Err(AddressError::Empty);
     }
-    let path = if is_nfc(text) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.nfc().collect::<String>())
-    };
+    let path = if is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect::<String>()) };
     if path.len() <= FILE_PATH_BYTES_MAX && path.split('/').all(is_segment) {
         Ok(path)
     } else {
@@ -187,11 +173,7 @@ fn checked<'a>(
 ) -> Result<&'a str, AddressError> {
     match text.as_bytes() {
         [] => Err(AddressError::Empty),
-        [first, rest @ ..]
-            if text.len() <= max && start(*first) && rest.iter().copied().all(inner) =>
-        {
-            Ok(text)
-        }
+        [first, rest @ ..] if text.len() <= max && start(*first) && rest.iter().copied().all(inner) => Ok(text),
         _ => Err(AddressError::BadName(what)),
     }
 }

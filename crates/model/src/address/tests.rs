@@ -52,12 +52,7 @@ fn valid_vectors_parse_to_their_canonical_form() {
             .unwrap_or_else(|error| panic!("{:?}: {error}", case.input));
         assert_eq!(address.as_str(), case.canonical, "{:?}", case.input);
         assert_eq!(address.to_string(), case.canonical);
-        assert_eq!(
-            address.network(),
-            case.network.as_deref(),
-            "{:?}",
-            case.input
-        );
+        assert_eq!(address.network(), case.network.as_deref(), "{:?}", case.input);
         assert_eq!(address.is_foreign(), case.network.is_some());
         let special = case.special.as_deref();
         assert_eq!(address.is_core(), special == Some("core"));
@@ -67,9 +62,7 @@ fn valid_vectors_parse_to_their_canonical_form() {
             assert_eq!(address.entity(), Entity::Resource { kind, path });
         }
         if let Some(prefix) = &case.registrar {
-            assert!(
-                matches!(address.entity(), Entity::Registered { prefix: p, .. } if p == prefix)
-            );
+            assert!(matches!(address.entity(), Entity::Registered { prefix: p, .. } if p == prefix));
         }
     }
 }
@@ -124,17 +117,11 @@ fn every_kind_is_seen_as_itself() {
     assert_eq!(entity("net1::core"), "Core");
     assert_eq!(entity("net1::x"), r#"Agent("x")"#);
     assert_eq!(entity("human:ana"), r#"Human("ana")"#);
-    assert_eq!(
-        entity("net1::did:key:z6Mk"),
-        r#"Registered { prefix: "key", name: "z6Mk" }"#
-    );
+    assert_eq!(entity("net1::did:key:z6Mk"), r#"Registered { prefix: "key", name: "z6Mk" }"#);
     assert_eq!(entity("channel/a:b"), r#"Channel("a:b")"#);
     assert_eq!(entity("mod/auth"), r#"Mod("auth")"#);
     assert_eq!(entity("group/g"), r#"Group("g")"#);
-    assert_eq!(
-        entity("resource/context/c"),
-        r#"Resource { kind: Context, path: "c" }"#
-    );
+    assert_eq!(entity("resource/context/c"), r#"Resource { kind: Context, path: "c" }"#);
 }
 
 #[test]
@@ -179,28 +166,10 @@ fn network_ids() {
         assert_eq!(NetworkId::parse(good).unwrap(), good);
     }
     let over = "a".repeat(NETWORK_ID_BYTES_MAX + 1);
-    for bad in [
-        "",
-        "A",
-        "_a",
-        "a_",
-        "-a",
-        "a-",
-        "a.",
-        "a b",
-        "é",
-        over.as_str(),
-    ] {
-        assert_eq!(
-            NetworkId::parse(bad),
-            Err(AddressError::BadNetworkId),
-            "{bad}"
-        );
+    for bad in ["", "A", "_a", "a_", "-a", "a-", "a.", "a b", "é", over.as_str()] {
+        assert_eq!(NetworkId::parse(bad), Err(AddressError::BadNetworkId), "{bad}");
     }
-    assert_eq!(
-        NetworkId::parse("local"),
-        Err(AddressError::ReservedNetworkId)
-    );
+    assert_eq!(NetworkId::parse("local"), Err(AddressError::ReservedNetworkId));
 }
 
 #[test]
@@ -233,56 +202,24 @@ fn limits_hold_to_the_byte() {
     assert_eq!(path.len() + 1, FILE_PATH_BYTES_MAX);
     let fits = format!("resource/file/{path}");
     assert!(Address::parse(&fits).is_ok());
-    assert_eq!(
-        Address::parse(&format!("{fits}/s")),
-        Err(AddressError::BadPath)
-    );
+    assert_eq!(Address::parse(&format!("{fits}/s")), Err(AddressError::BadPath));
     let network = "n".repeat(NETWORK_ID_BYTES_MAX);
     let over = Address::parse(&format!("{network}::{fits}"));
-    assert_eq!(
-        over,
-        Err(AddressError::TooLong {
-            limit: ADDRESS_BYTES_MAX
-        })
-    );
+    assert_eq!(over, Err(AddressError::TooLong { limit: ADDRESS_BYTES_MAX }));
     let over = Address::from_uri(&"u".repeat(URI_BYTES_MAX + 1));
-    assert_eq!(
-        over,
-        Err(AddressError::TooLong {
-            limit: URI_BYTES_MAX
-        })
-    );
+    assert_eq!(over, Err(AddressError::TooLong { limit: URI_BYTES_MAX }));
 }
 
 #[test]
 fn file_paths_are_normalised_before_they_are_measured() {
     let decomposed = "resource/file/re\u{301}sume\u{301}.md";
-    assert_eq!(
-        Address::parse(decomposed).unwrap(),
-        "resource/file/résumé.md"
-    );
+    assert_eq!(Address::parse(decomposed).unwrap(), "resource/file/résumé.md");
     // U+1D160 is four bytes and becomes twelve.
     let grows = format!("resource/file/{}", "\u{1d160}".repeat(60));
     assert!(grows.len() < FILE_SEGMENT_BYTES_MAX + 14);
     assert_eq!(Address::parse(&grows), Err(AddressError::BadPath));
-    for bad in [
-        " a",
-        "a ",
-        "a/ b",
-        "\u{3000}a",
-        ".",
-        "a/.",
-        "a\u{7}",
-        "a\0",
-        "/a",
-        "a/",
-        "a\u{85}b",
-    ] {
-        assert_eq!(
-            Address::parse(&format!("resource/file/{bad}")),
-            Err(AddressError::BadPath),
-            "{bad:?}"
-        );
+    for bad in [" a", "a ", "a/ b", "\u{3000}a", ".", "a/.", "a\u{7}", "a\0", "/a", "a/", "a\u{85}b"] {
+        assert_eq!(Address::parse(&format!("resource/file/{bad}")), Err(AddressError::BadPath), "{bad:?}");
     }
     assert!(Address::parse("resource/file/.hidden/a: b").is_ok());
     // Otherwise the canonical form would read as an address on network `resource/file/a`.
@@ -303,10 +240,7 @@ fn web_names() {
 #[test]
 fn serde_is_a_string_and_refuses_bad_ones() {
     let address: Address = serde_json::from_str(r#""local::charlie""#).unwrap();
-    assert_eq!(
-        serde_json::to_string(&address).unwrap(),
-        r#""agent:charlie""#
-    );
+    assert_eq!(serde_json::to_string(&address).unwrap(), r#""agent:charlie""#);
     let error = serde_json::from_str::<Address>(r#""x:y""#).unwrap_err();
     assert!(error.to_string().contains("prefix"), "{error}");
     serde_json::from_str::<NetworkId>(r#""local""#).unwrap_err();
@@ -356,23 +290,17 @@ fn addresslike() -> impl Strategy<Value = String> {
 
 /// An address of some kind, its text not yet canonical.
 fn valid() -> impl Strategy<Value = String> {
-    let network = prop_oneof![
-        Just(String::new()),
-        Just("local::".into()),
-        "[a-z0-9]{1,9}::"
-    ];
+    let network = prop_oneof![Just(String::new()), Just("local::".into()), "[a-z0-9]{1,9}::"];
     let name = "[A-Za-z0-9_][A-Za-z0-9._-]{0,12}";
     let entity = prop_oneof![
         name.prop_map(|n| n),
         name.prop_map(|n| format!("agent:{n}")),
         "[A-Za-z0-9_][A-Za-z0-9!#$%&'*+=?^_`{|}~.@-]{0,20}".prop_map(|n| format!("human:{n}")),
         "[a-z]{6,9}:[A-Za-z0-9_]{1,5}(@[A-Za-z0-9]{1,4})?".prop_map(|n| format!("x{n}")),
-        "[A-Za-z0-9]([A-Za-z0-9.-]|%3A){0,9}(:[a-z._%-]{1,4}){0,2}"
-            .prop_map(|n| format!("web:{n}")),
+        "[A-Za-z0-9]([A-Za-z0-9.-]|%3A){0,9}(:[a-z._%-]{1,4}){0,2}".prop_map(|n| format!("web:{n}")),
         "[A-Za-z0-9_](:?[A-Za-z0-9._-]){0,12}".prop_map(|n| format!("channel/{n}")),
         "[a-z][a-z0-9._-]{0,9}".prop_map(|n| format!("mod/{n}")),
-        r"[^\p{Cc}/\\\s:.]([^\p{Cc}/\\:]{0,6}[^\p{Cc}/\\\s:])?"
-            .prop_map(|n| format!("resource/file/a/{n}")),
+        r"[^\p{Cc}/\\\s:.]([^\p{Cc}/\\:]{0,6}[^\p{Cc}/\\\s:])?".prop_map(|n| format!("resource/file/a/{n}")),
     ];
     (network, entity).prop_map(|(network, entity)| network + &entity)
 }

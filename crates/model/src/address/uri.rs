@@ -31,9 +31,7 @@ impl Address {
     /// Reads the URI form: the scheme in any case, characters of a path raw or percent-encoded.
     pub fn from_uri(uri: &str) -> Result<Self, AddressError> {
         if uri.len() > URI_BYTES_MAX {
-            return Err(AddressError::TooLong {
-                limit: URI_BYTES_MAX,
-            });
+            return Err(AddressError::TooLong { limit: URI_BYTES_MAX });
         }
         let rest = uri
             .split_at_checked(SCHEME.len())
@@ -79,9 +77,7 @@ fn decode(text: &str) -> Result<String, AddressError> {
             (b'%', _) => return Err(BAD_PERCENT),
             (raw, _) if is_path_byte(raw) => bytes.push(raw),
             _ => {
-                return Err(AddressError::BadUri(
-                    "it has a character that must be percent-encoded",
-                ));
+                return Err(AddressError::BadUri("it has a character that must be percent-encoded"));
             }
         }
     }
@@ -100,9 +96,7 @@ fn is_unreserved(byte: u8) -> bool {
 }
 
 fn hex_digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16)
-        .unwrap_or('0')
-        .to_ascii_uppercase()
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 fn hex_byte(high: u8, low: u8) -> Option<u8> {

@@ -1,0 +1,1 @@
+//! Verbs without I/O: decide, apply, routing, mods, delivery state. One engine value per network.

@@ -1,0 +1,1 @@
+//! The OpenAgents Network Model face: wire types, translation, routers.

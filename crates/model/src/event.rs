@@ -1,0 +1,536 @@
+//! The event: what a client sends ([`Envelope`]) and what the network keeps and delivers ([`Event`]).
+//!
+//! Invariant: an [`Event`] holds the canonical JSON of all nine fields on one line, built once; every JSON carrier
+//! sends that text. Not here: who may send it and where it goes (`rialto-engine`).
+
+use crate::json;
+use crate::{ErrorCode, Fault, Millis, Seq, limits};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Who may see an event (sheet section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Visibility {
+    /// Any member.
+    Public = 0,
+    /// Members of the target channel or group.
+    Channel = 1,
+    /// The target alone.
+    Direct = 2,
+    /// Mods alone.
+    ModOnly = 3,
+}
+
+impl Visibility {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Channel => "channel",
+            Self::Direct => "direct",
+            Self::ModOnly => "mod_only",
+        }
+    }
+
+    /// The visibility of this wire name.
+    pub fn from_wire(text: &str) -> Option<Visibility> {
+        [Self::Public, Self::Channel, Self::Direct, Self::ModOnly].into_iter().find(|v| v.as_str() == text)
+    }
+
+    /// The visibility of this number in the log.
+    pub fn from_u8(n: u8) -> Option<Visibility> {
+        [Self::Public, Self::Channel, Self::Direct, Self::ModOnly].into_iter().find(|v| *v as u8 == n)
+    }
+}
+
+/// An event as received: fields borrowed from the frame, payload and metadata as raw JSON.
+#[derive(Debug, Clone)]
+pub struct Envelope<'a> {
+    /// Client-supplied id, if any.
+    pub id: Option<Cow<'a, str>>,
+    /// `type`.
+    pub kind: Cow<'a, str>,
+    /// `source`, if said.
+    pub source: Option<Cow<'a, str>>,
+    /// `target`, not yet parsed as an address.
+    pub target: Cow<'a, str>,
+    /// Raw JSON object.
+    pub payload: Cow<'a, str>,
+    /// Raw JSON object.
+    pub metadata: &'a str,
+    /// The client's own timestamp, raw JSON number.
+    pub timestamp: Option<&'a str>,
+    /// `network`, if said.
+    pub network: Option<Cow<'a, str>>,
+    /// `visibility`, if said.
+    pub visibility: Option<Visibility>,
+    /// Length of the received text.
+    pub received_len: usize,
+}
+
+/// A frame that is no event: the refusal, and the id if one could be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    /// Why.
+    pub fault: Fault,
+    /// The event's id, if it was readable.
+    pub id: Option<String>,
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    id: Option<&'a RawValue>,
+    kind: Option<&'a RawValue>,
+    source: Option<&'a RawValue>,
+    target: Option<&'a RawValue>,
+    payload: Option<&'a RawValue>,
+    metadata: Option<&'a RawValue>,
+    timestamp: Option<&'a RawValue>,
+    network: Option<&'a RawValue>,
+    visibility: Option<&'a RawValue>,
+    twice: Option<String>,
+}
+
+impl<'de> serde::Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an event object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut out = Fields::default();
+                let mut unknown: Vec<Cow<'de, str>> = Vec::new();
+                while let Some(json::Key(key)) = map.next_key::<json::Key<'de>>()? {
+                    let value: &'de RawValue = map.next_value()?;
+                    let slot = match key.as_ref() {
+                        "id" => &mut out.id,
+                        "type" => &mut out.kind,
+                        "source" => &mut out.source,
+                        "target" => &mut out.target,
+                        "payload" => &mut out.payload,
+                        "metadata" => &mut out.metadata,
+                        "timestamp" => &mut out.timestamp,
+                        "network" => &mut out.network,
+                        "visibility" => &mut out.visibility,
+                        _ => {
+                            if unknown.contains(&key) {
+                                out.twice = Some(key.into_owned());
+                            } else if unknown.len() < limits::METADATA_KEYS_MAX {
+                                unknown.push(key);
+                            }
+                            continue;
+                        }
+                    };
+                    if slot.replace(value).is_some() {
+                        out.twice = Some(key.into_owned());
+                    }
+                }
+                Ok(out)
+            }
+        }
+        d.deserialize_map(Members)
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Parses one received frame. What is wrong is told with the registry's code and the offending field.
+    pub fn parse(text: &'a str) -> Result<Envelope<'a>, Unreadable> {
+        if text.len() > limits::EVENT_BYTES_MAX {
+            let fault =
+                Fault::new(ErrorCode::TooLarge, format!("an event is at most {} bytes", limits::EVENT_BYTES_MAX));
+            return Err(Unreadable { fault, id: None });
+        }
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(|e| {
+            let fault = if e.is_data() {
+                Fault::new(ErrorCode::InvalidEvent, "an event is a JSON object")
+            } else {
+                json::syntax_fault(&e)
+            };
+            Unreadable { fault, id: None }
+        })?;
+        let id = fields.id.and_then(|raw| json::string(raw.get())).map(Cow::into_owned);
+        Self::from_fields(text.len(), &fields).map_err(|fault| Unreadable { fault, id })
+    }
+
+    fn from_fields(received_len: usize, f: &Fields<'a>) -> Result<Envelope<'a>, Fault> {
+        if let Some(name) = &f.twice {
+            return Err(Fault::new(ErrorCode::InvalidEvent, format!("{name:?} is given twice")).field(name));
+        }
+        let id = text_field(f.id, "id")?;
+        if id.as_deref().is_some_and(|id| !crate::EventId::is_legal(id)) {
+            return Err(
+                Fault::new(ErrorCode::InvalidEvent, "id must match [A-Za-z0-9][A-Za-z0-9._:-]{0,127}").field("id")
+            );
+        }
+        let missing =
+            |name: &'static str| Fault::new(ErrorCode::InvalidEvent, format!("{name} is required")).field(name);
+        let kind = text_field(f.kind, "type")?.ok_or_else(|| missing("type"))?;
+        if !is_event_type(&kind) {
+            return Err(Fault::new(
+                ErrorCode::InvalidType,
+                "type must be lower-case dotted words such as myapp.task.assigned",
+            )
+            .field("type"));
+        }
+        let target = text_field(f.target, "target")?.ok_or_else(|| missing("target"))?;
+        let visibility = match text_field(f.visibility, "visibility")? {
+            None => None,
+            Some(name) => Some(Visibility::from_wire(&name).ok_or_else(|| {
+                Fault::new(ErrorCode::InvalidVisibility, "visibility is public, channel, direct or mod_only")
+                    .field("visibility")
+            })?),
+        };
+        let metadata = f.metadata.map_or("{}", |m| m.get());
+        let timestamp = f.timestamp.map(|t| t.get()).filter(|t| *t != "null");
+        if timestamp.is_some_and(|t| !t.starts_with(|c: char| c == '-' || c.is_ascii_digit())) {
+            return Err(Fault::new(ErrorCode::InvalidEvent, "timestamp must be a number").field("timestamp"));
+        }
+        if json::scan(metadata).lone_surrogate {
+            return Err(lone_surrogate());
+        }
+        Ok(Envelope {
+            id,
+            kind,
+            source: text_field(f.source, "source")?,
+            target,
+            payload: payload_field(f.payload)?,
+            metadata,
+            timestamp,
+            network: text_field(f.network, "network")?,
+            visibility,
+            received_len,
+        })
+    }
+}
+
+fn lone_surrogate() -> Fault {
+    Fault::new(ErrorCode::InvalidJson, "a \\u escape names half of a surrogate pair")
+}
+
+fn text_field<'a>(raw: Option<&'a RawValue>, name: &str) -> Result<Option<Cow<'a, str>>, Fault> {
+    let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
+    let text = json::string(raw).ok_or_else(|| {
+        let fault = if raw.starts_with('"') {
+            lone_surrogate()
+        } else {
+            Fault::new(ErrorCode::InvalidEvent, format!("{name} must be text"))
+        };
+        fault.field(name)
+    })?;
+    Ok(Some(text))
+}
+
+fn payload_field(raw: Option<&RawValue>) -> Result<Cow<'_, str>, Fault> {
+    let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(Cow::Borrowed("{}")) };
+    if !raw.starts_with('{') {
+        return Err(Fault::new(ErrorCode::InvalidPayload, "payload must be an object").field("payload"));
+    }
+    let shape = json::scan(raw);
+    if shape.depth > limits::PAYLOAD_DEPTH_MAX {
+        return Err(Fault::new(
+            ErrorCode::InvalidPayload,
+            format!("payload nests deeper than {}", limits::PAYLOAD_DEPTH_MAX),
+        )
+        .field("payload"));
+    }
+    if shape.lone_surrogate {
+        return Err(lone_surrogate());
+    }
+    Ok(json::one_line(raw, shape))
+}
+
+/// `[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)+`, at most 128 characters.
+pub fn is_event_type(text: &str) -> bool {
+    let word = |w: &str| w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
+    let mut words = text.split('.');
+    let first = words.next().unwrap_or_default();
+    let mut more = 0;
+    text.len() <= limits::EVENT_TYPE_CHARS_MAX
+        && first.starts_with(|c: char| c.is_ascii_lowercase())
+        && word(first)
+        && words.all(|w| {
+            more += 1;
+            w.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) && word(w)
+        })
+        && more > 0
+}
+
+/// The nine fields of an event about to be built.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the fields of the envelope, by their names")]
+pub struct EventParts<'a> {
+    pub id: &'a str,
+    pub kind: &'a str,
+    pub source: &'a str,
+    pub target: &'a str,
+    pub payload: &'a str,
+    pub metadata: &'a str,
+    pub timestamp: Millis,
+    pub network: &'a str,
+    pub visibility: Visibility,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Span(u32, u32);
+
+/// An event of the network: immutable, all nine fields, canonical JSON on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Position in the network; 0 for what is never stored.
+    pub seq: Seq,
+    /// Commit time.
+    pub timestamp: Millis,
+    /// Who may see it.
+    pub visibility: Visibility,
+    text: Box<str>,
+    id: Span,
+    kind: Span,
+    source: Span,
+    target: Span,
+    payload: Span,
+    metadata: Span,
+    /// The target when its JSON form has escapes.
+    escaped_target: Option<Box<str>>,
+}
+
+impl Event {
+    /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
+    pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
+        let mut text = String::with_capacity(
+            160 + parts.id.len()
+                + parts.kind.len()
+                + parts.source.len()
+                + parts.target.len()
+                + parts.payload.len()
+                + parts.metadata.len(),
+        );
+        let mut put = |text: &mut String, before: &str, value: &str| {
+            text.push_str(before);
+            let start = text.len();
+            text.push_str(value);
+            span(start, value.len())
+        };
+        let id = put(&mut text, "{\"id\":\"", parts.id);
+        let kind = put(&mut text, "\",\"type\":\"", parts.kind);
+        let source = put(&mut text, "\",\"source\":\"", parts.source);
+        text.push_str("\",\"target\":");
+        let start = text.len() + 1;
+        json::push_string(&mut text, parts.target);
+        let target = span(start, text.len() - start - 1);
+        let escaped_target = parts.target.contains(['"', '\\']).then(|| parts.target.into());
+        let payload = put(&mut text, ",\"payload\":", parts.payload);
+        let metadata = put(&mut text, ",\"metadata\":", parts.metadata);
+        text.push_str(",\"timestamp\":");
+        text.push_str(&parts.timestamp.to_string());
+        text.push_str(",\"network\":\"");
+        text.push_str(parts.network);
+        text.push_str("\",\"visibility\":\"");
+        text.push_str(parts.visibility.as_str());
+        text.push_str("\"}");
+        Event {
+            seq,
+            timestamp: parts.timestamp,
+            visibility: parts.visibility,
+            text: text.into_boxed_str(),
+            id,
+            kind,
+            source,
+            target,
+            payload,
+            metadata,
+            escaped_target,
+        }
+    }
+
+    /// The canonical JSON, without delivery marks.
+    pub fn json(&self) -> &str {
+        &self.text
+    }
+
+    /// The JSON of a tracked delivery: `metadata.seq` and `metadata.attempt` say that an ack is expected.
+    pub fn tracked_json(&self, attempt: u32) -> String {
+        let at = self.metadata.0 as usize + 1;
+        let (head, tail) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
+        let mut out = String::with_capacity(self.text.len() + 40);
+        out.push_str(head);
+        out.push_str("\"seq\":");
+        out.push_str(&self.seq.to_string());
+        out.push_str(",\"attempt\":");
+        out.push_str(&attempt.to_string());
+        if !tail.trim_start().starts_with('}') {
+            out.push(',');
+        }
+        out.push_str(tail);
+        out
+    }
+
+    fn part(&self, span: Span) -> &str {
+        let start = span.0 as usize;
+        self.text.get(start..start + span.1 as usize).unwrap_or_default()
+    }
+
+    /// Event id.
+    pub fn id(&self) -> &str {
+        self.part(self.id)
+    }
+    /// Event type.
+    pub fn kind(&self) -> &str {
+        self.part(self.kind)
+    }
+    /// Canonical source address.
+    pub fn source(&self) -> &str {
+        self.part(self.source)
+    }
+    /// Canonical target address.
+    pub fn target(&self) -> &str {
+        self.escaped_target.as_deref().unwrap_or_else(|| self.part(self.target))
+    }
+    /// Raw payload object.
+    pub fn payload(&self) -> &str {
+        self.part(self.payload)
+    }
+    /// Raw metadata object.
+    pub fn metadata(&self) -> &str {
+        self.part(self.metadata)
+    }
+
+    /// The fields again, for building a changed copy; `network` is given by the caller.
+    pub fn parts<'a>(&'a self, network: &'a str) -> EventParts<'a> {
+        EventParts {
+            id: self.id(),
+            kind: self.kind(),
+            source: self.source(),
+            target: self.target(),
+            payload: self.payload(),
+            metadata: self.metadata(),
+            timestamp: self.timestamp,
+            network,
+            visibility: self.visibility,
+        }
+    }
+
+    /// A text value of the metadata, such as `in_reply_to`.
+    pub fn metadata_text(&self, key: &str) -> Option<String> {
+        let raw = self.metadata();
+        if !raw.contains(key) {
+            return None;
+        }
+        let value: serde_json::Value = serde_json::from_str(raw).ok()?;
+        value.get(key)?.as_str().map(str::to_owned)
+    }
+
+    /// Bytes this event occupies in memory and, nearly, on disk.
+    pub fn weight(&self) -> usize {
+        self.text.len()
+    }
+}
+
+fn span(start: usize, len: usize) -> Span {
+    // An event is at most a few MiB, so both fit; saturating keeps a wrong caller from a wrong slice.
+    Span(u32::try_from(start).unwrap_or(u32::MAX), u32::try_from(len).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse_code(text: &str) -> ErrorCode {
+        Envelope::parse(text).unwrap_err().fault.code
+    }
+
+    #[test]
+    fn refusals_name_their_code() {
+        use ErrorCode::*;
+        let cases = [
+            ("", InvalidJson),
+            ("{", InvalidJson),
+            ("[]", InvalidEvent),
+            ("5", InvalidEvent),
+            (r#"{"type":"a.b"}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":null}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":5}"#, InvalidEvent),
+            (r#"{"target":"core"}"#, InvalidEvent),
+            (r#"{"type":"A.b","target":"core"}"#, InvalidType),
+            (r#"{"type":"ab","target":"core"}"#, InvalidType),
+            (r#"{"type":"a.b","type":"a.c","target":"core"}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":"core","x":1,"x":2}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":"core","payload":[]}"#, InvalidPayload),
+            (r#"{"type":"a.b","target":"core","id":"-x"}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":"core","id":"a\u0000"}"#, InvalidEvent),
+            (r#"{"type":"a.b","target":"core","visibility":"secret"}"#, InvalidVisibility),
+            (r#"{"type":"a.b","target":"core","payload":{"a":"\ud800"}}"#, InvalidJson),
+            (r#"{"type":"a.b","target":"core","timestamp":"x"}"#, InvalidEvent),
+        ];
+        for (text, code) in cases {
+            assert_eq!(parse_code(text), code, "{text}");
+        }
+        let unreadable = Envelope::parse(r#"{"id":"e1","type":"a.b"}"#).unwrap_err();
+        assert_eq!(unreadable.id.as_deref(), Some("e1"));
+    }
+
+    #[test]
+    fn payload_depth_max_and_event_bytes_max_are_enforced() {
+        let nested = |n: usize| {
+            format!(r#"{{"type":"a.b","target":"core","payload":{}1{}}}"#, "{\"a\":".repeat(n), "}".repeat(n))
+        };
+        assert!(Envelope::parse(&nested(limits::PAYLOAD_DEPTH_MAX)).is_ok());
+        assert_eq!(parse_code(&nested(limits::PAYLOAD_DEPTH_MAX + 1)), ErrorCode::InvalidPayload);
+        assert!(matches!(parse_code(&nested(100_000)), ErrorCode::InvalidPayload | ErrorCode::InvalidJson));
+        let large =
+            format!(r#"{{"type":"a.b","target":"core","payload":{{"a":"{}"}}}}"#, "x".repeat(limits::EVENT_BYTES_MAX));
+        assert_eq!(parse_code(&large), ErrorCode::TooLarge);
+        assert!(!is_event_type(&format!("a.{}", "b".repeat(limits::EVENT_TYPE_CHARS_MAX))));
+    }
+
+    #[test]
+    fn text_has_all_nine_fields_and_tracked_adds_two_marks() {
+        let parts = EventParts {
+            id: "e1",
+            kind: "a.b",
+            source: "agent:a",
+            target: "resource/file/a\"b.md",
+            payload: r#"{"n": 1.0}"#,
+            metadata: r#"{"k":1}"#,
+            timestamp: 7,
+            network: "n1",
+            visibility: Visibility::Direct,
+        };
+        let event = Event::new(3, &parts);
+        assert_eq!(
+            event.json(),
+            r#"{"id":"e1","type":"a.b","source":"agent:a","target":"resource/file/a\"b.md","payload":{"n": 1.0},"metadata":{"k":1},"timestamp":7,"network":"n1","visibility":"direct"}"#
+        );
+        assert_eq!(event.target(), "resource/file/a\"b.md");
+        assert!(event.tracked_json(1).contains(r#""metadata":{"seq":3,"attempt":1,"k":1}"#));
+        let empty = Event::new(3, &EventParts { metadata: "{}", ..parts });
+        assert!(empty.tracked_json(2).contains(r#""metadata":{"seq":3,"attempt":2},"#));
+        assert_eq!(Event::new(3, &event.parts("n1")), event);
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_become_spaces() {
+        let e = Envelope::parse("{\"type\":\"a.b\",\"target\":\"core\",\"payload\":{\n\"a\":\r\n1}}").unwrap();
+        assert_eq!(e.payload, "{ \"a\":  1}");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text: String) {
+            let _ = Envelope::parse(&text);
+            let _ = is_event_type(&text);
+        }
+
+        #[test]
+        fn never_panics_on_damaged_events(cut in 0usize..120, byte: u8) {
+            let good = r#"{"id":"e1","type":"a.b","source":"agent:a","target":"core","payload":{"a":"\u00e9"},"metadata":{"thread":"t"}}"#;
+            let mut bytes = good.as_bytes().to_vec();
+            if let Some(b) = bytes.get_mut(cut) { *b = byte; }
+            if let Ok(text) = std::str::from_utf8(&bytes) { let _ = Envelope::parse(text); }
+        }
+    }
+}

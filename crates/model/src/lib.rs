@@ -1,0 +1,26 @@
+//! Nouns of the network model: addresses, events, members, channels, networks, error codes, limits.
+//!
+//! Invariant: values are made by parsing and stay valid; nothing here reads a clock, a file, a socket or the environment.
+//! Not here: what happens to these nouns (`rialto-engine`) and how other protocols spell them (the faces).
+
+pub mod address;
+pub mod channel;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod member;
+pub mod metadata;
+pub mod network;
+
+pub use address::{Address, NetworkId};
+pub use error::{ErrorCode, ErrorKind, Fault};
+pub use event::{Envelope, Event, EventParts, Visibility};
+pub use id::EventId;
+pub use member::Role;
+
+/// Milliseconds since the Unix epoch, as every timestamp of the model.
+pub type Millis = u64;
+/// Position of an event in its network: 1, 2, 3 … without gaps.
+pub type Seq = u64;

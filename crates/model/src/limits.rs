@@ -1,0 +1,72 @@
+//! Every bound of the system, unit in the name. Each has a test that fills it and sees the documented error.
+
+/// Whole event, serialised; more is `too_large`.
+pub const EVENT_BYTES_MAX: usize = 1 << 20;
+/// Metadata of one event; more is `too_large` with field `metadata`.
+pub const METADATA_BYTES_MAX: usize = 16 << 10;
+/// Top-level metadata keys; more is `too_large` with field `metadata`.
+pub const METADATA_KEYS_MAX: usize = 64;
+/// Nesting of a payload; deeper is `invalid_payload`.
+pub const PAYLOAD_DEPTH_MAX: usize = 64;
+/// Events in one batch; more is `too_large`.
+pub const BATCH_EVENTS_MAX: usize = 4096;
+/// Bytes of one batch, HTTP body, WebSocket frame or stdio line; more is `too_large`.
+pub const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Characters of an event id.
+pub const EVENT_ID_CHARS_MAX: usize = 128;
+/// Characters of an event type; more is `invalid_type`.
+pub const EVENT_TYPE_CHARS_MAX: usize = 128;
+/// Characters of an idempotency key; more is `invalid_argument`.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
+/// Members of one network; more is `network_full`.
+pub const MEMBERS_MAX: usize = 10_000;
+/// Sessions one human may hold; more is `too_many_sessions`.
+pub const HUMAN_SESSIONS_MAX: usize = 16;
+/// Channels of one network; more is `network_full`.
+pub const CHANNELS_MAX: usize = 100_000;
+/// Groups of one network; more is `network_full`.
+pub const GROUPS_MAX: usize = 10_000;
+/// Networks on one node; more is `network_full`.
+pub const NETWORKS_MAX: usize = 1_000;
+/// Tokens of one network; more is `network_full`.
+pub const TOKENS_MAX: usize = 1_000;
+/// Pending events per member; a direct send beyond is `recipient_queue_full`.
+pub const PENDING_EVENTS_MAX: u64 = 1_000_000;
+/// Tracked unacked events per session by default.
+pub const WINDOW_DEFAULT: usize = 256;
+/// Tracked unacked events per session at most; a larger wish is `invalid_argument`.
+pub const WINDOW_MAX: usize = 4096;
+/// Events a client may have unanswered on one stream before the server stops reading.
+pub const UNANSWERED_EVENTS_MAX: usize = 8192;
+/// Inputs waiting for one network; more is refused `rate_limited`.
+pub const INPUT_QUEUE_MAX: usize = 1024;
+/// Ephemeral and direct answers waiting in one session; more are dropped (ephemeral) or end the session.
+pub const OUTBOX_FRAMES_MAX: usize = 4096;
+/// Memory ring of at-most-once events per member that polls.
+pub const RING_EVENTS_MAX: usize = 1000;
+/// Page size of history reads; outside 1..=this is `invalid_argument`.
+pub const PAGE_EVENTS_MAX: usize = 500;
+/// Page size when none is asked for.
+pub const PAGE_EVENTS_DEFAULT: usize = 50;
+/// Events looked at by one filtered read before it returns with `has_more`.
+pub const SCAN_EVENTS_MAX: usize = 20_000;
+/// Seconds a long poll or `wait` may last; more is `invalid_argument`.
+pub const WAIT_SECONDS_MAX: u64 = 60;
+/// Refusals remembered for `explain`; older ones are forgotten.
+pub const REFUSALS_KEPT_MAX: usize = 1024;
+/// Bad frames in a row before a stream is closed.
+pub const BAD_FRAMES_MAX: u32 = 10;
+/// Mod-emitted events may trigger further ones this deep.
+pub const EMIT_DEPTH_MAX: usize = 8;
+/// Network metadata; more is `too_large`.
+pub const NETWORK_METADATA_BYTES_MAX: usize = 16 << 10;
+/// Characters of a network name.
+pub const NETWORK_NAME_CHARS_MAX: usize = 128;
+/// Addresses in `metadata.to`; more is `invalid_event`.
+pub const TO_ADDRESSES_MAX: usize = 256;
+/// Connections one node serves at once; more are closed at accept.
+pub const CONNECTIONS_MAX: usize = 20_000;
+/// Bytes of one HTTP request's headers; more is 431.
+pub const HEADER_BYTES_MAX: usize = 64 << 10;
+/// Dead letters listed for the operator; older ones are forgotten.
+pub const DEAD_LETTERS_KEPT_MAX: usize = 10_000;

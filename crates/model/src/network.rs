@@ -1,0 +1,165 @@
+//! A network's own properties: access policy, delivery, status, durability (sheet section 1.1).
+
+use crate::{Millis, Role};
+use serde::{Deserialize, Serialize};
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant,)* }
+        impl $name {
+            /// The name on the wire.
+            pub fn as_str(self) -> &'static str { match self { $(Self::$variant => $text,)* } }
+            /// The value of this wire name.
+            pub fn from_wire(text: &str) -> Option<Self> { match text { $($text => Some(Self::$variant),)* _ => None } }
+        }
+    };
+}
+
+words! {
+    /// What a join must bring.
+    Policy {
+        /// A network token.
+        Token = "token",
+        /// Nothing.
+        Open = "open",
+        /// An invitation.
+        Invite = "invite",
+        /// A proven DID.
+        DidVerify = "did-verify",
+    }
+}
+words! {
+    /// What happens to an event nobody has acked.
+    Delivery {
+        /// Kept and sent again until acked.
+        AtLeastOnce = "at-least-once",
+        /// Sent once to who is there.
+        AtMostOnce = "at-most-once",
+    }
+}
+words! {
+    /// Whether the network takes part.
+    Status {
+        /// Yes.
+        Active = "active",
+        /// Reads and acks only.
+        Paused = "paused",
+        /// Reads only, sessions closed.
+        Archived = "archived",
+    }
+}
+words! {
+    /// When an ack is given.
+    Durability {
+        /// After the flush to disk.
+        Sync = "sync",
+        /// After the write to the operating system.
+        Os = "os",
+        /// At once, nothing is promised (at-most-once networks only).
+        Memory = "memory",
+    }
+}
+words! {
+    /// Preset the network was made from.
+    Preset {
+        /// The model alone.
+        Plain = "plain",
+        /// The workspace preset.
+        Workspace = "workspace",
+    }
+}
+words! {
+    /// Whether a call of a member needs its session.
+    SessionBinding {
+        /// Every call needs the current session.
+        Strict = "strict",
+        /// Compat members at level 0 may be claimed by the network's token.
+        Lax = "lax",
+    }
+}
+words! {
+    /// Who wins when a live name is joined again.
+    Takeover {
+        /// The last to join.
+        Last = "last",
+        /// Only who knows the last session.
+        Secret = "secret",
+    }
+}
+
+/// Settings of a network that an operator may change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the sheet's own names, section 1.1")]
+pub struct Settings {
+    pub name: String,
+    pub policy: Policy,
+    pub min_verification: u8,
+    pub session_binding: SessionBinding,
+    pub takeover: Takeover,
+    pub require_audience: bool,
+    pub delivery: Delivery,
+    pub durability: Durability,
+    pub status: Status,
+    pub profile: Preset,
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Whoever posts to a channel is seated in it.
+    pub channel_post_open: bool,
+    /// `openagents:` names join unproved while no key is registered for them.
+    pub unverified_openagents: bool,
+    /// A bare network token reads public events and open channels.
+    pub bare_reads: bool,
+    /// A token holder's first event joins it (compat dialect).
+    pub implicit_join: bool,
+    pub max_members: usize,
+    pub max_attempts: Option<u32>,
+    pub ttl_ms: Millis,
+    /// Kept for ever: its log class is never recycled.
+    pub keep_for_ever: bool,
+}
+
+impl Settings {
+    /// The preset of this profile (sheet sections 1.1 and 15).
+    pub fn preset(name: &str, profile: Preset) -> Settings {
+        let workspace = profile == Preset::Workspace;
+        Settings {
+            name: name.to_owned(),
+            policy: Policy::Token,
+            min_verification: 0,
+            session_binding: if workspace { SessionBinding::Lax } else { SessionBinding::Strict },
+            takeover: Takeover::Last,
+            require_audience: false,
+            delivery: Delivery::AtLeastOnce,
+            durability: Durability::Sync,
+            status: Status::Active,
+            profile,
+            metadata: serde_json::Map::new(),
+            channel_post_open: workspace,
+            unverified_openagents: workspace,
+            bare_reads: true,
+            implicit_join: workspace,
+            max_members: crate::limits::MEMBERS_MAX,
+            max_attempts: None,
+            ttl_ms: 7 * 24 * 3600 * 1000,
+            keep_for_ever: false,
+        }
+    }
+}
+
+/// A network access token: only its hash is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// What people call it.
+    pub label: String,
+    /// SHA-256 of the token's text.
+    pub sha256: [u8; 32],
+    /// Highest role it may give.
+    pub role: Option<Role>,
+    /// The one agent it speaks for.
+    pub agent: Option<String>,
+    /// Wall-clock end.
+    pub expires_at: Option<Millis>,
+    /// When it was made.
+    pub created_at: Millis,
+}

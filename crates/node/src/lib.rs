@@ -1,0 +1,1 @@
+//! The async shell and the one door: sessions, clock, commit path, delivery, shutdown.

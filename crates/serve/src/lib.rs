@@ -1,0 +1,1 @@
+//! Carriers that listen: one port for HTTP, WebSocket, SSE and gRPC; stdio.
