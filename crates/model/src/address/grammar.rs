@@ -38,18 +38,14 @@ const NO_REGISTRAR: [&str; 13] = [
 pub(super) fn network_id(text: &str) -> Result<(), AddressError> {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let inner = |byte: u8| edge(byte) || matches!(byte, b'.' | b'_' | b'-');
-    match text.as_bytes() {
-        b"local" => Err(AddressError::ReservedNetworkId),
-        bytes @ ([edges] | [edges, ..])
-            if bytes.len() <= NETWORK_ID_BYTES_MAX
-                && edge(*edges)
-                && bytes.last().copied().is_some_and(edge)
-                && bytes.iter().copied().all(inner) =>
-        {
-            Ok(())
-        }
-        _ => Err(AddressError::BadNetworkId),
+    if text == "local" {
+        return Err(AddressError::ReservedNetworkId);
     }
+    let holds = text.len() <= NETWORK_ID_BYTES_MAX
+        && text.bytes().all(inner)
+        && text.bytes().next().is_some_and(edge)
+        && text.bytes().last().is_some_and(edge);
+    if holds { Ok(()) } else { Err(AddressError::BadNetworkId) }
 }
 
 /// `[A-Za-z0-9_][A-Za-z0-9._-]{0,127}`.
