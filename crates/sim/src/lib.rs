@@ -1,0 +1,1 @@
+//! Dev only: the architecture test and what crosses rooms.
