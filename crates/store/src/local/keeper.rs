@@ -1,0 +1,101 @@
+//! The one thread that looks after files in the background: sidecars, spare segments, control files.
+//! Not here: what there is to do (`log::upkeep`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::class::Class;
+use crate::disk::Disk;
+use crate::error::StoreError;
+use crate::log::view::LogView;
+
+/// The keeper's thread and its bell.
+#[derive(Debug)]
+pub(crate) struct Keeper<D: Disk> {
+    bell: Arc<Bell<D>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Wakes the keeper; clones go to the logs' threads.
+#[derive(Debug)]
+pub(crate) struct Bell<D: Disk> {
+    state: Mutex<State<D>>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State<D: Disk> {
+    logs: BTreeMap<Class, Arc<LogView<D>>>,
+    due: bool,
+    stop: bool,
+    last_error: Option<String>,
+}
+
+impl<D: Disk> Bell<D> {
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is to be done.
+    pub(crate) fn ring(&self) {
+        self.lock().due = true;
+        self.wake.notify_one();
+    }
+}
+
+impl<D: Disk> Keeper<D> {
+    pub(crate) fn start(dir: &Path) -> Result<Self, StoreError> {
+        let state = State { logs: BTreeMap::new(), due: false, stop: false, last_error: None };
+        let bell = Arc::new(Bell { state: Mutex::new(state), wake: Condvar::new() });
+        let heard = Arc::clone(&bell);
+        let thread = thread::Builder::new().name("log-keeper".to_owned()).spawn(move || run(&heard));
+        let thread = thread.map_err(|error| StoreError::io("start the keeper of", dir, error))?;
+        Ok(Self { bell, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) fn bell(&self) -> Arc<Bell<D>> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Looks after one more log, at once.
+    pub(crate) fn add(&self, class: Class, view: Arc<LogView<D>>) {
+        self.bell.lock().logs.insert(class, view);
+        self.bell.ring();
+    }
+
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.bell.lock().last_error.clone()
+    }
+
+    /// Stops the thread after what it is doing.
+    pub(crate) fn stop(&self) {
+        self.bell.lock().stop = true;
+        self.bell.wake.notify_one();
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run<D: Disk>(bell: &Bell<D>) {
+    loop {
+        let mut state = bell.lock();
+        while !state.due && !state.stop {
+            state = bell.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.stop {
+            return;
+        }
+        state.due = false;
+        let logs: Vec<_> = state.logs.values().cloned().collect();
+        drop(state);
+        for view in logs {
+            if let Err(error) = view.tidy() {
+                tracing::warn!(class = %view.class, %error, "upkeep of the log failed");
+                bell.lock().last_error = Some(error.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The log of one class: a synchronous value that appends groups of batches with one write and at most one flush each.
+//! A thread (or a simulator) drives it; readers use its [`view::LogView`].
+//! Not here: queues and threads (`local`), what a record means.
+
+pub(crate) mod control;
+pub(crate) mod format;
+pub(crate) mod index;
+mod open;
+mod recover;
+mod segment;
+mod sidecar;
+pub(crate) mod upkeep;
+pub(crate) mod verify;
+pub(crate) mod view;
+mod walk;
+
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use self::control::Control;
+use self::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, Stamp};
+use self::index::MemIndex;
+use self::segment::{Segment, segment_path};
+use self::view::{LogView, Open, Spare};
+use crate::disk::{Disk, DiskFile as _};
+use crate::error::{At as _, StoreError};
+use crate::record::{BATCH_BYTES_MAX, Batch, Lsn};
+use crate::store::{Committed, Flush};
+
+pub(crate) use self::open::Opened;
+
+/// Write buffers above this size are given back.
+const BUFFER_KEPT: usize = 4 << 20;
+
+/// Sizes and limits of a log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogOptions {
+    pub(crate) first_segment: u64,
+    pub(crate) max_segment: u64,
+    pub(crate) free_floor: u64,
+    /// Source of generations; any value, another each time a data directory is opened.
+    pub(crate) seed: u64,
+}
+
+/// One batch waiting to be written, and what became of it.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) batch: Batch,
+    pub(crate) epoch: u64,
+    pub(crate) flush: Flush,
+    pub(crate) outcome: Option<Result<(Lsn, Lsn), StoreError>>,
+}
+
+/// The writing end of a log.
+#[derive(Debug)]
+pub(crate) struct Log<D: Disk> {
+    view: Arc<LogView<D>>,
+    options: LogOptions,
+    head: SegmentHead,
+    seed: Seed,
+    file: Arc<D::File>,
+    capacity: u64,
+    /// Where the next batch goes.
+    end: u64,
+    last_lsn: Lsn,
+    durable: Lsn,
+    /// Where the flushed part of the open segment ends.
+    durable_end: u64,
+    epochs: BTreeMap<u32, u64>,
+    broken: Option<StoreError>,
+    segments_made: u64,
+    /// What was written to the open segment and not yet published.
+    buf: Vec<u8>,
+}
+
+impl<D: Disk> Log<D> {
+    pub(crate) fn view(&self) -> Arc<LogView<D>> {
+        Arc::clone(&self.view)
+    }
+
+    /// The error that stopped the log, if one did.
+    pub(crate) fn broken(&self) -> Option<&StoreError> {
+        self.broken.as_ref()
+    }
+
+    /// Whether upkeep is due.
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        let inner = self.view.read_inner();
+        inner.spare_wanted.is_some() || inner.control.newest != inner.open.head.number
+    }
+
+    /// Writes a group, flushes it if any of it asks for that, and tells each batch what became of it.
+    pub(crate) fn commit(&mut self, group: &mut [Waiting]) {
+        for waiting in group.iter_mut() {
+            waiting.outcome = self.refuse(waiting);
+        }
+        if group.iter().all(|waiting| waiting.outcome.is_some()) {
+            return;
+        }
+        let written = match self.check_room(group) {
+            Ok(()) => self.write_group(group),
+            Err(refused) => Err((refused, false)),
+        };
+        let Err((error, fatal)) = written else { return };
+        for waiting in group.iter_mut().filter(|waiting| !matches!(waiting.outcome, Some(Err(_)))) {
+            waiting.outcome = Some(Err(error.clone()));
+        }
+        if fatal {
+            tracing::error!(class = %self.view.class, %error, "the log stopped");
+            self.buf.clear();
+            self.broken = Some(error);
+        }
+    }
+
+    /// Why a batch must not be written, if so; an empty one is done at once.
+    fn refuse(&mut self, waiting: &Waiting) -> Option<Result<(Lsn, Lsn), StoreError>> {
+        if let Some(broken) = &self.broken {
+            return Some(Err(StoreError::Unavailable { cause: broken.to_string() }));
+        }
+        if waiting.batch.is_empty() {
+            return Some(Ok((self.last_lsn, self.last_lsn)));
+        }
+        let newest = self.epochs.entry(waiting.batch.network()).or_default();
+        if waiting.epoch < *newest {
+            let (network, given) = (waiting.batch.network(), waiting.epoch);
+            return Some(Err(StoreError::Fenced { network, newest: *newest, given }));
+        }
+        *newest = waiting.epoch;
+        None
+    }
+
+    /// Checks the free-space floor, and the budget if the group needs a new segment; nothing is written yet.
+    fn check_room(&mut self, group: &[Waiting]) -> Result<(), StoreError> {
+        let need: u64 = group.iter().filter(|w| w.outcome.is_none()).map(|w| w.batch.bytes() as u64).sum();
+        let free = self.view.disk.free_space(&self.view.dir).at("ask free space of", &self.view.dir)?;
+        if free < self.options.free_floor.saturating_add(need) {
+            return Err(StoreError::NoSpace { have: free.saturating_sub(self.options.free_floor), need });
+        }
+        if self.end + need <= self.capacity {
+            return Ok(());
+        }
+        let next = self.next_capacity(need);
+        if !self.view.read_inner().spares.iter().any(|spare| spare.capacity >= next) {
+            // Only to see whether it fits: the roll takes it.
+            self.view.budget.take(next)?;
+            self.view.budget.give(next);
+        }
+        Ok(())
+    }
+
+    /// Writes what is not refused. The flag of an error says whether the log is broken by it.
+    fn write_group(&mut self, group: &mut [Waiting]) -> Result<(), (StoreError, bool)> {
+        let fatal = |error| (error, true);
+        let mut sync = false;
+        self.buf.clear();
+        for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
+            let size = waiting.batch.bytes() as u64;
+            if self.end + self.buf.len() as u64 + size > self.capacity {
+                self.write_buf().map_err(fatal)?;
+                self.roll(size).map_err(fatal)?;
+            }
+            let first_lsn = self.last_lsn + 1;
+            let stamp = Stamp { first_lsn, durable: self.durable, epoch: waiting.epoch, seed: self.seed };
+            let at = self.buf.len();
+            self.buf.extend_from_slice(&waiting.batch.buf);
+            let place = self.buf.get_mut(at..).unwrap_or_default();
+            format::seal(place, waiting.batch.network(), waiting.batch.count(), stamp);
+            self.last_lsn += waiting.batch.len() as u64;
+            sync |= waiting.flush == Flush::Sync;
+            waiting.outcome = Some(Ok((first_lsn, self.last_lsn)));
+        }
+        self.write_buf().map_err(fatal)?;
+        if sync {
+            self.sync().map_err(fatal)?;
+        }
+        self.publish();
+        if self.end > self.capacity / 2 {
+            self.want_spare();
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        segment_path(&self.view.dir, self.head.number)
+    }
+
+    /// One positional write of all that is gathered.
+    fn write_buf(&mut self) -> Result<(), StoreError> {
+        if !self.buf.is_empty() {
+            self.file.write_at(&self.buf, self.end).at("write", &self.path())?;
+            self.end += self.buf.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.file.sync_data().at("flush", &self.path())?;
+        self.durable = self.last_lsn;
+        self.durable_end = self.end;
+        Ok(())
+    }
+
+    /// Shows readers what was written.
+    fn publish(&mut self) {
+        if !self.buf.is_empty() {
+            self.view.publish(&self.buf, self.end - self.buf.len() as u64, self.last_lsn, self.durable);
+            self.buf.clear();
+        }
+        if self.buf.capacity() > BUFFER_KEPT {
+            self.buf = Vec::new();
+        }
+    }
+
+    /// Seals the open segment, all of it flushed, and begins the next with room for a batch of `size`.
+    fn roll(&mut self, size: u64) -> Result<(), StoreError> {
+        self.sync()?;
+        self.publish();
+        self.begin_segment(size)
+    }
+
+    /// Begins the next segment where the flushed part of the open one ends.
+    fn begin_segment(&mut self, size: u64) -> Result<(), StoreError> {
+        let capacity = self.next_capacity(size);
+        self.segments_made += 1;
+        let number = self.head.number + 1;
+        let head = SegmentHead {
+            generation: generation(self.options.seed, number, self.segments_made),
+            number,
+            first_lsn: self.durable + 1,
+            previous: self.head.number,
+            previous_end: self.durable_end,
+            class: self.head.class,
+        };
+        let (file, capacity) = make_segment(&self.view, &head, capacity)?;
+        let file = Arc::new(file);
+        let start = SEGMENT_HEAD as u64;
+        let open = Open {
+            head,
+            file: Arc::clone(&file),
+            index: MemIndex::default(),
+            end: start,
+            last_lsn: self.durable,
+            durable: self.durable,
+            capacity,
+        };
+        self.view.seal_and_open(open, self.durable_end, self.durable);
+        self.head = head;
+        self.seed = Seed::of(head.generation);
+        self.file = file;
+        self.capacity = capacity;
+        self.end = start;
+        self.durable_end = start;
+        self.last_lsn = self.durable;
+        Ok(())
+    }
+
+    fn next_capacity(&self, size: u64) -> u64 {
+        let doubled = (self.capacity * 2).min(self.options.max_segment).max(self.options.first_segment);
+        doubled.max((size + SEGMENT_HEAD as u64).next_multiple_of(4096))
+    }
+
+    fn want_spare(&self) {
+        let capacity = self.next_capacity(0);
+        let wanted = {
+            let inner = self.view.read_inner();
+            inner.spare_wanted.is_none() && !inner.spares.iter().any(|spare| spare.capacity >= capacity)
+        };
+        if wanted {
+            self.view.write_inner().spare_wanted = Some(capacity);
+        }
+    }
+
+    /// Goes on after an error: in a new segment, never on the same pages. Acknowledged records that were not flushed are written again.
+    pub(crate) fn reopen(&mut self) -> Result<(), StoreError> {
+        if self.broken.is_none() {
+            return Ok(());
+        }
+        let (readable_end, readable_lsn) = {
+            let inner = self.view.read_inner();
+            (inner.open.end, inner.open.last_lsn)
+        };
+        let carried = self.read_carried(readable_end)?;
+        self.last_lsn = readable_lsn;
+        self.begin_segment(carried.iter().map(|batch| batch.bytes() as u64).sum())?;
+        self.broken = None;
+        let again = |batch| Waiting { batch, epoch: u64::MAX, flush: Flush::Sync, outcome: None };
+        let mut group: Vec<Waiting> = carried.into_iter().map(again).collect();
+        for waiting in &mut group {
+            waiting.epoch = self.epochs.get(&waiting.batch.network()).copied().unwrap_or(0);
+        }
+        self.commit(&mut group);
+        match group.into_iter().find_map(|waiting| waiting.outcome.and_then(Result::err)) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Batches that readers saw but no flush covered.
+    fn read_carried(&self, readable_end: u64) -> Result<Vec<Batch>, StoreError> {
+        let mut batches = Vec::new();
+        let (mut at, path) = (self.durable_end, self.path());
+        while at < readable_end {
+            let mut head = vec![0; BATCH_HEAD];
+            self.file.read_at(&mut head, at).at("read", &path)?;
+            let Some(found) = format::batch_head(&head, self.seed) else {
+                return Err(StoreError::damaged(&path, at, "batch header is bad"));
+            };
+            let mut bytes = vec![0; usize::try_from(found.size()).unwrap_or(BATCH_BYTES_MAX)];
+            self.file.read_at(&mut bytes, at).at("read", &path)?;
+            if let Err((offset, what)) = recover::check_batch(&bytes, &found, self.seed) {
+                return Err(StoreError::damaged(&path, at + offset as u64, what));
+            }
+            batches.push(Batch::from_encoded(found.network, found.count, bytes));
+            at += found.size();
+        }
+        Ok(batches)
+    }
+
+    /// Clean stop: flushes all and writes down where the log ends, so that a lost end is noticed.
+    pub(crate) fn close(&mut self) -> Result<(), StoreError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        self.sync()?;
+        self.view.tidy()?;
+        let _upkeep = self.view.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = {
+            let inner = self.view.read_inner();
+            inner.sealed.first().map_or(self.head.number, |segment| segment.head.number)
+        };
+        let control = Control { oldest, newest: self.head.number, durable: self.durable, clean_end: self.end };
+        self.view.write_control(control)
+    }
+}
+
+impl<D: Disk> LogView<D> {
+    /// Makes the open segment a sealed one that ends at `end`, and `next` the open one.
+    fn seal_and_open(&self, next: Open<D>, end: u64, last_lsn: Lsn) {
+        let mut inner = self.write_inner();
+        let full = inner.open.end == end;
+        let old = std::mem::replace(&mut inner.open, next);
+        let segment = Segment::new(self.disk.clone(), self.dir.clone(), old.head, end, last_lsn, old.capacity);
+        // An index that knows records beyond the end must not outlive them.
+        let segment = if full { segment.with(old.file, old.index) } else { segment };
+        inner.sealed.push(Arc::new(segment));
+    }
+}
+
+/// Takes a spare file or makes one, gives it its header and flushes it, and only then its name: a file named as a segment always has
+/// a whole header.
+fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -> Result<(D::File, u64), StoreError> {
+    let spare = {
+        let mut inner = view.write_inner();
+        let fits = inner.spares.iter().position(|spare| spare.capacity >= capacity);
+        fits.map(|at| inner.spares.swap_remove(at))
+    };
+    let (file, spare) = match spare {
+        Some(spare) => (view.disk.open(&spare.path, true).at("open", &spare.path)?, spare),
+        None => {
+            view.budget.take(capacity)?;
+            let path = view.dir.join("spare-new.seg");
+            let file = view.disk.create(&path).at("create", &path)?;
+            file.preallocate(capacity).at("preallocate", &path)?;
+            (file, Spare { path, capacity })
+        }
+    };
+    write_head(&file, head, &spare.path)?;
+    let path = segment_path(&view.dir, head.number);
+    view.disk.rename(&spare.path, &path).at("rename", &spare.path)?;
+    view.disk.sync_dir(&view.dir).at("flush", &view.dir)?;
+    Ok((file, spare.capacity))
+}
+
+fn write_head(file: &impl crate::disk::DiskFile, head: &SegmentHead, path: &Path) -> Result<(), StoreError> {
+    file.write_at(&head.encode(), 0).at("write", path)?;
+    file.sync_data().at("flush", path)
+}
+
+/// A generation that no other segment of this directory has had, as far as chance allows.
+fn generation(seed: u64, number: u64, made: u64) -> u64 {
+    index::mix(index::mix(seed ^ number).wrapping_add(made))
+}
+
+impl Waiting {
+    /// What to tell the sender; gives the buffer back.
+    pub(crate) fn finish(self) -> Result<Committed, StoreError> {
+        let (first_lsn, last_lsn) = self.outcome.unwrap_or(Err(StoreError::Closed))?;
+        Ok(Committed { first_lsn, last_lsn, batch: self.batch })
+    }
+}

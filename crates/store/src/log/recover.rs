@@ -1,0 +1,190 @@
+//! Scans a segment batch by batch and judges where its records end.
+//!
+//! A batch that is not whole is *damage* when the log is known to have been durable beyond it: by the control file, by a later
+//! segment, or by a later batch of the same generation whose header says so. Otherwise it was never flushed: a torn tail, cut as a
+//! whole. (A later valid batch alone proves nothing: sectors of one unflushed write reach the disk in any order.)
+//! Not here: repair of what is found (`Log::open`), sealed segments in normal reading (`walk`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::format::{self, ALIGN, BATCH_HEAD, BATCH_MAGIC, BatchHead, Found, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
+use super::index::MemIndex;
+use super::walk::Walker;
+use crate::disk::DiskFile;
+use crate::error::{At as _, StoreError};
+use crate::record::Lsn;
+
+const SEARCH_PIECE: usize = 1 << 20;
+
+/// What a scan found.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Where the last whole batch ends.
+    pub(crate) end: u64,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) index: MemIndex,
+    /// Highest epoch per network.
+    pub(crate) epochs: BTreeMap<u32, u64>,
+    pub(crate) records: u64,
+    /// Where and why the scan stopped before `limit`, if it did.
+    pub(crate) stopped: Option<(u64, &'static str)>,
+}
+
+/// Scans whole batches from the start of a segment up to `limit`.
+pub(crate) fn scan<F: DiskFile>(
+    file: &Arc<F>,
+    path: &Path,
+    head: &SegmentHead,
+    limit: u64,
+) -> Result<Scan, StoreError> {
+    let seed = Seed::of(head.generation);
+    let start = SEGMENT_HEAD as u64;
+    let mut walker = Walker::new(Arc::clone(file), path.to_path_buf(), seed, start, limit).whole();
+    let mut out = Scan {
+        end: start,
+        last_lsn: head.first_lsn.saturating_sub(1),
+        index: MemIndex::default(),
+        epochs: BTreeMap::new(),
+        records: 0,
+        stopped: None,
+    };
+    while out.end < limit {
+        let Some(batch) = walker.batch_here()? else {
+            out.stopped = Some((out.end, "no valid batch header"));
+            break;
+        };
+        if batch.first_lsn != out.last_lsn + 1 {
+            out.stopped = Some((out.end, "batch is out of order"));
+            break;
+        }
+        let size = usize::try_from(batch.size()).unwrap_or(usize::MAX);
+        let bytes = walker.bytes(size)?;
+        if let Err((offset, what)) = check_batch(bytes, &batch, seed) {
+            out.stopped = Some((out.end + offset as u64, what));
+            break;
+        }
+        index_batch(&mut out.index, bytes, out.end);
+        let epoch = out.epochs.entry(batch.network).or_default();
+        *epoch = batch.epoch.max(*epoch);
+        out.records += u64::from(batch.count);
+        out.last_lsn = batch.last_lsn();
+        out.end += batch.size();
+        walker.skip(batch.size());
+    }
+    Ok(out)
+}
+
+/// Whether every record of a batch is there and valid; else the offset in the batch and the reason.
+pub(crate) fn check_batch(bytes: &[u8], batch: &BatchHead, seed: Seed) -> Result<(), (usize, &'static str)> {
+    if (bytes.len() as u64) < batch.size() {
+        return Err((bytes.len(), "batch is cut short"));
+    }
+    let mut at = BATCH_HEAD;
+    let mut lsn = batch.first_lsn;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        match format::record(rest, seed) {
+            Found::Record(record, size) if record.lsn == lsn && record.network == batch.network => {
+                at += size;
+                lsn += 1;
+            }
+            Found::Record(..) => return Err((at, "record is out of order")),
+            Found::Short(_) | Found::Bad => return Err((at, "record has a bad checksum or is cut short")),
+        }
+    }
+    if lsn == batch.last_lsn() + 1 { Ok(()) } else { Err((0, "batch has the wrong number of records")) }
+}
+
+/// Takes the records of a valid batch at `offset` of its segment into an index.
+pub(crate) fn index_batch(index: &mut MemIndex, bytes: &[u8], offset: u64) {
+    let mut at = BATCH_HEAD;
+    while let Some((record, size)) = bytes.get(at..).and_then(format::peek_record) {
+        index.add(&record, u32::try_from(offset + at as u64).unwrap_or(u32::MAX));
+        at += size;
+    }
+}
+
+/// What lies behind the end of the whole batches.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// Highest LSN that a valid batch header there calls durable.
+    pub(crate) durable: Lsn,
+    /// Whether any valid batch header of this generation is there.
+    pub(crate) batches: bool,
+    /// Whether any byte there is not zero.
+    pub(crate) dirty: bool,
+}
+
+/// Searches `[from, limit)` for batch headers of this generation that come after `last_lsn`.
+pub(crate) fn look_behind<F: DiskFile>(
+    file: &F,
+    path: &Path,
+    head: &SegmentHead,
+    from: u64,
+    limit: u64,
+    last_lsn: Lsn,
+) -> Result<Behind, StoreError> {
+    let seed = Seed::of(head.generation);
+    let mut found = Behind::default();
+    let mut at = from;
+    let mut buf = vec![0; SEARCH_PIECE + BATCH_HEAD];
+    while at < limit {
+        let want = usize::try_from(limit - at).unwrap_or(usize::MAX).min(buf.len());
+        let Some(piece) = buf.get_mut(..want) else { break };
+        let got = file.read_at(piece, at).at("read", path)?;
+        let piece = piece.get(..got).unwrap_or_default();
+        if got == 0 {
+            break;
+        }
+        for (n, word) in piece.chunks_exact(ALIGN).enumerate() {
+            if word != [0; ALIGN] {
+                found.dirty = true;
+            }
+            if u32_at(word, 0) != BATCH_MAGIC {
+                continue;
+            }
+            let batch = piece.get(n * ALIGN..).and_then(|bytes| format::batch_head(bytes, seed));
+            if let Some(batch) = batch.filter(|batch| batch.first_lsn > last_lsn) {
+                found.batches = true;
+                found.durable = found.durable.max(batch.durable);
+            }
+        }
+        // Pieces overlap by a header, so that none is missed on a border.
+        at += SEARCH_PIECE as u64;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::class::Class;
+    use crate::disk::Disk as _;
+    use crate::disk::fault::FaultDisk;
+
+    proptest! {
+        #[test]
+        fn scanning_arbitrary_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..4096), fix: bool) {
+            let head = SegmentHead { generation: 3, number: 1, first_lsn: 1, previous: 0, previous_end: 0, class: Class::STD };
+            let path = Path::new("/1.seg");
+            let file = FaultDisk::new(1).create(path).unwrap();
+            file.write_at(&head.encode(), 0).unwrap();
+            file.write_at(&bytes, SEGMENT_HEAD as u64).unwrap();
+            if fix {
+                // A valid header in front of garbage.
+                let mut batch = crate::record::Batch::new(1);
+                batch.push(1, 0, 1, 0, &bytes[..bytes.len().min(100)]).unwrap();
+                let stamp = format::Stamp { first_lsn: 1, durable: 0, epoch: 0, seed: Seed::of(3) };
+                format::seal(&mut batch.buf, 1, 1, stamp);
+                file.write_at(&batch.buf[..BATCH_HEAD], SEGMENT_HEAD as u64).unwrap();
+            }
+            let limit = file.len().unwrap();
+            let found = scan(&Arc::new(file.clone()), path, &head, limit).unwrap();
+            prop_assert_eq!(found.records, 0);
+            look_behind(&file, path, &head, found.end, limit, 0).unwrap();
+        }
+    }
+}

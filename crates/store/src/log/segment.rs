@@ -1,0 +1,231 @@
+//! A sealed segment and its index, loaded from the sidecar when first needed and rebuilt from the records when that is unfit.
+//! Not here: the open segment (`view`), the sidecar's bytes (`sidecar`).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::format::SegmentHead;
+use super::index::{MemIndex, Span};
+use super::recover;
+use super::sidecar::{self, About, Sidecar, Unfit};
+use crate::disk::{self, Disk};
+use crate::error::{At as _, StoreError};
+use crate::record::Lsn;
+
+/// Name of a segment file.
+pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:08}.seg"))
+}
+
+/// Name of a sidecar file.
+pub(crate) fn sidecar_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:08}.idx"))
+}
+
+/// A segment that takes no more records.
+#[derive(Debug)]
+pub(crate) struct Segment<D: Disk> {
+    pub(crate) disk: D,
+    pub(crate) dir: PathBuf,
+    pub(crate) head: SegmentHead,
+    /// Where its records end.
+    pub(crate) end: u64,
+    pub(crate) last_lsn: Lsn,
+    /// Length of the file.
+    pub(crate) capacity: u64,
+    file: OnceLock<Arc<D::File>>,
+    index: Mutex<Option<Arc<SegmentIndex<D>>>>,
+    /// Set before the file is reused: what fails to validate then is simply gone.
+    retired: AtomicBool,
+}
+
+/// Index of a sealed segment.
+#[derive(Debug)]
+pub(crate) enum SegmentIndex<D: Disk> {
+    /// Still in memory: its sidecar is not written yet.
+    Memory(MemIndex),
+    /// In its sidecar.
+    Sidecar(Sidecar<D::File>),
+}
+
+impl<D: Disk> SegmentIndex<D> {
+    pub(crate) fn span(&self, network: u32) -> Option<Span> {
+        match self {
+            Self::Memory(index) => index.span(network),
+            Self::Sidecar(sidecar) => sidecar.span(network),
+        }
+    }
+
+    pub(crate) fn spans(&self) -> Vec<(u32, Span)> {
+        match self {
+            Self::Memory(index) => index.spans().collect(),
+            Self::Sidecar(sidecar) => sidecar.spans().to_vec(),
+        }
+    }
+}
+
+impl<D: Disk> Segment<D> {
+    pub(crate) fn new(disk: D, dir: PathBuf, head: SegmentHead, end: u64, last_lsn: Lsn, capacity: u64) -> Self {
+        Self {
+            disk,
+            dir,
+            head,
+            end,
+            last_lsn,
+            capacity,
+            file: OnceLock::new(),
+            index: Mutex::new(None),
+            retired: AtomicBool::new(false),
+        }
+    }
+
+    /// With what is in memory from its time as the open segment.
+    pub(crate) fn with(self, file: Arc<D::File>, index: MemIndex) -> Self {
+        let Self { disk, dir, head, end, last_lsn, capacity, retired, .. } = self;
+        let index = Mutex::new(Some(Arc::new(SegmentIndex::Memory(index))));
+        Self { disk, dir, head, end, last_lsn, capacity, file: OnceLock::from(file), index, retired }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        segment_path(&self.dir, self.head.number)
+    }
+
+    pub(crate) fn file(&self) -> Result<Arc<D::File>, StoreError> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file));
+        }
+        let path = self.path();
+        let file = Arc::new(self.disk.open(&path, false).at("open", &path)?);
+        Ok(Arc::clone(self.file.get_or_init(|| file)))
+    }
+
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
+    fn about(&self) -> About {
+        About { generation: self.head.generation, number: self.head.number, end: self.end, last_lsn: self.last_lsn }
+    }
+
+    /// The index, loaded or rebuilt if need be.
+    pub(crate) fn index(&self) -> Result<Arc<SegmentIndex<D>>, StoreError> {
+        let mut place = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = &*place {
+            return Ok(Arc::clone(index));
+        }
+        let index = match self.load_sidecar() {
+            Ok(sidecar) => SegmentIndex::Sidecar(sidecar),
+            Err(unfit) => {
+                self.warn(&unfit);
+                SegmentIndex::Memory(self.rescan()?)
+            }
+        };
+        let index = Arc::new(index);
+        *place = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// Offset of the nearest indexed event at or before `seq`.
+    pub(crate) fn place(&self, network: u32, seq: u64) -> Result<Option<u32>, StoreError> {
+        self.ask(|index| match index {
+            SegmentIndex::Memory(index) => Ok(index.place(network, seq)),
+            SegmentIndex::Sidecar(sidecar) => sidecar.place(network, seq),
+        })
+    }
+
+    /// Seqs of events with this key.
+    pub(crate) fn find(&self, network: u32, key: u64, out: &mut Vec<u64>) -> Result<(), StoreError> {
+        let found = self.ask(|index| {
+            let mut found = Vec::new();
+            match index {
+                SegmentIndex::Memory(index) => index.find(network, key, &mut found),
+                SegmentIndex::Sidecar(sidecar) => sidecar.find(network, key, &mut found)?,
+            }
+            Ok(found)
+        })?;
+        out.extend(found);
+        Ok(())
+    }
+
+    /// Asks the index; an unfit sidecar is replaced by a rescan and asked again.
+    fn ask<T>(&self, question: impl Fn(&SegmentIndex<D>) -> Result<T, Unfit>) -> Result<T, StoreError> {
+        let unfit = match question(&*self.index()?) {
+            Ok(answer) => return Ok(answer),
+            Err(unfit) => unfit,
+        };
+        self.warn(&unfit);
+        let index = Arc::new(SegmentIndex::Memory(self.rescan()?));
+        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
+        question(&index).map_err(|unfit| self.unfit(unfit))
+    }
+
+    fn load_sidecar(&self) -> Result<Sidecar<D::File>, Unfit> {
+        let file = self.disk.open(&sidecar_path(&self.dir, self.head.number), false)?;
+        Sidecar::load(file, &self.about())
+    }
+
+    /// The index as the records themselves give it.
+    pub(crate) fn rescan(&self) -> Result<MemIndex, StoreError> {
+        let path = self.path();
+        let scan = recover::scan(&self.file()?, &path, &self.head, self.end)?;
+        match scan.stopped {
+            _ if self.is_retired() => Ok(MemIndex::default()),
+            Some((offset, what)) => Err(StoreError::damaged(&path, offset, what)),
+            None if scan.last_lsn != self.last_lsn => Err(StoreError::damaged(
+                &path,
+                scan.end,
+                format!("ends with LSN {}, not {}", scan.last_lsn, self.last_lsn),
+            )),
+            None => Ok(scan.index),
+        }
+    }
+
+    /// Writes the sidecar if the index is only in memory. Returns whether it did.
+    pub(crate) fn write_sidecar(&self) -> Result<bool, StoreError> {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(index) = index else { return Ok(false) };
+        let SegmentIndex::Memory(memory) = &*index else { return Ok(false) };
+        let path = sidecar_path(&self.dir, self.head.number);
+        disk::replace(&self.disk, &path, &sidecar::encode(&self.about(), memory)).at("write", &path)?;
+        let sidecar = self.load_sidecar().map_err(|unfit| self.unfit(unfit))?;
+        let index = Arc::new(SegmentIndex::Sidecar(sidecar));
+        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+        Ok(true)
+    }
+
+    /// Whether the index was asked for since the log was opened.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether the sidecar on disk is what the records give.
+    pub(crate) fn compare_sidecar(&self, index: &MemIndex) -> Result<bool, StoreError> {
+        let path = sidecar_path(&self.dir, self.head.number);
+        let right = sidecar::encode(&self.about(), index);
+        let found = disk::read_all(&self.disk, &path, right.len() as u64 + 1);
+        Ok(found.is_ok_and(|found| found == right))
+    }
+
+    fn unfit(&self, unfit: Unfit) -> StoreError {
+        let path = sidecar_path(&self.dir, self.head.number);
+        match unfit {
+            Unfit::Io(error) => StoreError::io("read", &path, error),
+            Unfit::Bad { offset, what } => StoreError::damaged(&path, offset, what),
+        }
+    }
+
+    fn warn(&self, unfit: &Unfit) {
+        let path = sidecar_path(&self.dir, self.head.number);
+        match unfit {
+            Unfit::Io(error) => tracing::warn!(file = %path.display(), %error, "sidecar not readable, rebuilding it"),
+            Unfit::Bad { offset, what } => {
+                tracing::warn!(file = %path.display(), offset, what, "sidecar damaged, rebuilding it");
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What readers see of a log: its sealed segments and the flushed part of the open one. Shared by all threads; the writer publishes
+//! here after each flush, so what is not flushed cannot be read.
+//! Not here: writing (`Log`), upkeep of files (`upkeep`).
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::control::Control;
+use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
+use super::index::{MemIndex, Span};
+use super::recover::index_batch;
+use super::segment::{Segment, segment_path};
+use super::walk::Walker;
+use crate::budget::Budget;
+use crate::class::Class;
+use crate::disk::Disk;
+use crate::error::StoreError;
+use crate::record::{EVENT_KIND, Lsn, RecordRef};
+
+/// Records a reader walks over before it asks the index again.
+const WALK_LIMIT: u32 = 64;
+
+/// A log as readers see it.
+#[derive(Debug)]
+pub(crate) struct LogView<D: Disk> {
+    pub(crate) disk: D,
+    pub(crate) dir: PathBuf,
+    pub(crate) class: Class,
+    pub(crate) budget: Arc<Budget>,
+    inner: RwLock<Inner<D>>,
+    /// Held by whoever writes sidecars, spares or the control file, or frees segments.
+    pub(crate) upkeep: Mutex<()>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner<D: Disk> {
+    pub(crate) sealed: Vec<Arc<Segment<D>>>,
+    pub(crate) open: Open<D>,
+    pub(crate) spares: Vec<Spare>,
+    pub(crate) spare_wanted: Option<u64>,
+    pub(crate) spares_made: u64,
+    /// What the control file says.
+    pub(crate) control: Control,
+}
+
+/// The open segment, as far as it may be read.
+#[derive(Debug)]
+pub(crate) struct Open<D: Disk> {
+    pub(crate) head: SegmentHead,
+    pub(crate) file: Arc<D::File>,
+    pub(crate) index: MemIndex,
+    pub(crate) end: u64,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) durable: Lsn,
+    pub(crate) capacity: u64,
+}
+
+/// A file ready to become a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Spare {
+    pub(crate) path: PathBuf,
+    pub(crate) capacity: u64,
+}
+
+impl<D: Disk> LogView<D> {
+    pub(crate) fn new(disk: D, dir: PathBuf, class: Class, budget: Arc<Budget>, inner: Inner<D>) -> Self {
+        Self { disk, dir, class, budget, inner: RwLock::new(inner), upkeep: Mutex::new(()) }
+    }
+
+    pub(crate) fn read_inner(&self) -> RwLockReadGuard<'_, Inner<D>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write_inner(&self) -> RwLockWriteGuard<'_, Inner<D>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets readers see written batches that lie at `base` of the open segment.
+    pub(crate) fn publish(&self, written: &[u8], base: u64, last_lsn: Lsn, durable: Lsn) {
+        let mut inner = self.write_inner();
+        let open = &mut inner.open;
+        let mut at = 0;
+        while let Some(bytes) = written.get(at..).filter(|bytes| bytes.len() >= BATCH_HEAD) {
+            let size = BATCH_HEAD + u32_at(bytes, 12) as usize;
+            index_batch(&mut open.index, bytes.get(..size).unwrap_or_default(), base + at as u64);
+            at += size;
+        }
+        open.end = base + written.len() as u64;
+        open.last_lsn = last_lsn;
+        open.durable = durable;
+    }
+
+    /// Every network with records here.
+    pub(crate) fn networks(&self) -> Result<Vec<u32>, StoreError> {
+        let (sealed, mut networks) = {
+            let inner = self.read_inner();
+            (inner.sealed.clone(), inner.open.index.spans().map(|(network, _)| network).collect::<Vec<_>>())
+        };
+        for segment in sealed {
+            networks.extend(segment.index()?.spans().into_iter().map(|(network, _)| network));
+        }
+        networks.sort_unstable();
+        networks.dedup();
+        Ok(networks)
+    }
+
+    /// First and last event seq of a network that may be read.
+    pub(crate) fn bounds(&self, network: u32) -> Result<Option<(u64, u64)>, StoreError> {
+        let (sealed, open) = {
+            let inner = self.read_inner();
+            (inner.sealed.clone(), inner.open.index.span(network))
+        };
+        let with_events = |span: Option<Span>| span.filter(|span| span.events > 0);
+        let mut first = None;
+        for segment in &sealed {
+            first = with_events(segment.index()?.span(network));
+            if first.is_some() {
+                break;
+            }
+        }
+        let open = with_events(open);
+        let Some(first) = first.or(open) else { return Ok(None) };
+        let mut last = open;
+        for segment in sealed.iter().rev() {
+            if last.is_some() {
+                break;
+            }
+            last = with_events(segment.index()?.span(network));
+        }
+        Ok(Some((first.first_seq, last.map_or(first.last_seq, |last| last.last_seq))))
+    }
+
+    /// Shows the events with these seqs (rising) to `visit`, as far as they are here.
+    pub(crate) fn read(
+        &self,
+        network: u32,
+        seqs: &mut dyn Iterator<Item = u64>,
+        visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let mut spot: Option<Spot<D>> = None;
+        for seq in seqs {
+            let mut reached = match &mut spot {
+                Some(spot) => spot.seek(network, seq, WALK_LIMIT)?,
+                None => Seek::Far,
+            };
+            if matches!(reached, Seek::Far) {
+                spot = self.locate(network, seq)?;
+                reached = match &mut spot {
+                    Some(spot) => spot.seek(network, seq, u32::MAX)?,
+                    None => Seek::Absent,
+                };
+            }
+            if matches!(reached, Seek::Found)
+                && let Some(record) = spot.as_ref().and_then(|spot| spot.walker.current())
+                && visit(record).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A walk that begins at or shortly before an event.
+    fn locate(&self, network: u32, seq: u64) -> Result<Option<Spot<D>>, StoreError> {
+        let sealed = {
+            let inner = self.read_inner();
+            let open = &inner.open;
+            if open.index.span(network).is_some_and(|span| span.has(seq)) {
+                let Some(offset) = open.index.place(network, seq) else { return Ok(None) };
+                let path = segment_path(&self.dir, open.head.number);
+                let seed = Seed::of(open.head.generation);
+                let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
+                return Ok(Some(Spot { walker, segment: None }));
+            }
+            inner.sealed.clone()
+        };
+        for segment in sealed.into_iter().rev() {
+            if !segment.index()?.span(network).is_some_and(|span| span.has(seq)) {
+                continue;
+            }
+            let Some(offset) = segment.place(network, seq)? else { return Ok(None) };
+            let seed = Seed::of(segment.head.generation);
+            let walker = Walker::new(segment.file()?, segment.path(), seed, u64::from(offset), segment.end);
+            return Ok(Some(Spot { walker, segment: Some(segment) }));
+        }
+        Ok(None)
+    }
+
+    /// Shows every record above `after` to `visit`, of one network or of all. Returns the last LSN that was there to see.
+    pub(crate) fn replay(
+        &self,
+        network: Option<u32>,
+        after: Lsn,
+        visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+    ) -> Result<Lsn, StoreError> {
+        let (sealed, open, last) = {
+            let inner = self.read_inner();
+            let open = &inner.open;
+            let path = segment_path(&self.dir, open.head.number);
+            let seed = Seed::of(open.head.generation);
+            let has = network.is_none_or(|n| open.index.span(n).is_some_and(|span| span.last_lsn > after));
+            let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
+            (inner.sealed.clone(), has.then(|| walker.whole().expecting(open.head.first_lsn)), open.last_lsn)
+        };
+        for segment in sealed.into_iter().filter(|segment| segment.last_lsn > after) {
+            if let Some(network) = network
+                && !segment.index()?.span(network).is_some_and(|span| span.last_lsn > after)
+            {
+                continue;
+            }
+            let seed = Seed::of(segment.head.generation);
+            let walker = Walker::new(segment.file()?, segment.path(), seed, SEGMENT_HEAD as u64, segment.end);
+            let mut walker = walker.whole().expecting(segment.head.first_lsn);
+            match show(&mut walker, network, after, visit) {
+                Ok(ControlFlow::Break(())) => return Ok(last),
+                Ok(ControlFlow::Continue(())) => {}
+                Err(_) if segment.is_retired() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(mut walker) = open {
+            let _ = show(&mut walker, network, after, visit)?;
+        }
+        Ok(last)
+    }
+
+    /// Seqs of events with this key, newest first.
+    pub(crate) fn find(&self, network: u32, key: u64) -> Result<Vec<u64>, StoreError> {
+        let mut found = Vec::new();
+        let sealed = {
+            let inner = self.read_inner();
+            inner.open.index.find(network, key, &mut found);
+            inner.sealed.clone()
+        };
+        for segment in sealed {
+            segment.find(network, key, &mut found)?;
+        }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.dedup();
+        Ok(found)
+    }
+}
+
+fn show<F: crate::disk::DiskFile>(
+    walker: &mut Walker<F>,
+    network: Option<u32>,
+    after: Lsn,
+    visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, StoreError> {
+    while walker.settle(network, after)? {
+        if let Some(record) = walker.current()
+            && visit(record).is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        walker.advance();
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// A walk and the segment it is in.
+struct Spot<D: Disk> {
+    walker: Walker<D::File>,
+    segment: Option<Arc<Segment<D>>>,
+}
+
+enum Seek {
+    Found,
+    Absent,
+    /// Not within the limit or not in this segment: ask the index.
+    Far,
+}
+
+impl<D: Disk> Spot<D> {
+    /// Walks forward to an event.
+    fn seek(&mut self, network: u32, seq: u64, limit: u32) -> Result<Seek, StoreError> {
+        let mut left = limit;
+        loop {
+            match self.walker.settle(Some(network), 0) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Seek::Far),
+                Err(_) if self.segment.as_ref().is_some_and(|segment| segment.is_retired()) => return Ok(Seek::Absent),
+                Err(error) => return Err(error),
+            }
+            let Some(record) = self.walker.current() else { return Ok(Seek::Absent) };
+            if record.kind == EVENT_KIND && record.seq >= seq {
+                return Ok(if record.seq == seq { Seek::Found } else { Seek::Absent });
+            }
+            let Some(fewer) = left.checked_sub(1) else { return Ok(Seek::Far) };
+            left = fewer;
+            self.walker.advance();
+        }
+    }
+}

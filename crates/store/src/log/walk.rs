@@ -1,0 +1,154 @@
+//! Walks the records of a segment from an offset, reading ahead, checking every CRC and the order of LSNs.
+//! Not here: finding the offset (`view`), telling damage from a torn tail (`recover`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::format::{self, ALIGN, BATCH_HEAD, BatchHead, Found, Seed};
+use crate::disk::DiskFile;
+use crate::error::{At as _, StoreError};
+use crate::record::{Lsn, RecordRef};
+
+const AHEAD_MIN: usize = 8 << 10;
+const AHEAD_MAX: usize = 256 << 10;
+
+/// A position in a segment. `settle` moves to a record, `current` shows it, `advance` steps over it.
+#[derive(Debug)]
+pub(crate) struct Walker<F> {
+    file: Arc<F>,
+    path: PathBuf,
+    seed: Seed,
+    pos: u64,
+    end: u64,
+    buf: Vec<u8>,
+    buf_at: u64,
+    ahead: usize,
+    /// Size of the settled record.
+    size: usize,
+    expect: Option<Lsn>,
+}
+
+impl<F: DiskFile> Walker<F> {
+    /// A walk over `[pos, end)`; `pos` is the place of a batch or of a record in one.
+    pub(crate) fn new(file: Arc<F>, path: PathBuf, seed: Seed, pos: u64, end: u64) -> Self {
+        Self { file, path, seed, pos, end, buf: Vec::new(), buf_at: pos, ahead: AHEAD_MIN, size: 0, expect: None }
+    }
+
+    /// Reads in large pieces from the start.
+    pub(crate) fn whole(mut self) -> Self {
+        self.ahead = AHEAD_MAX;
+        self
+    }
+
+    /// Expects this LSN next.
+    pub(crate) fn expecting(mut self, lsn: Lsn) -> Self {
+        self.expect = Some(lsn);
+        self
+    }
+
+    /// Moves to the next record of `network` (of any, if `None`) above `after`; `false` at the end.
+    pub(crate) fn settle(&mut self, network: Option<u32>, after: Lsn) -> Result<bool, StoreError> {
+        loop {
+            if self.pos >= self.end {
+                return Ok(false);
+            }
+            if let Some(head) = self.batch_here()? {
+                self.check_lsn(head.first_lsn)?;
+                if head.last_lsn() <= after || network.is_some_and(|n| n != head.network) {
+                    self.expect = Some(head.last_lsn() + 1);
+                    self.pos += head.size();
+                } else {
+                    self.expect = Some(head.first_lsn);
+                    self.pos += BATCH_HEAD as u64;
+                }
+                continue;
+            }
+            let (lsn, found) = self.record_here()?;
+            self.check_lsn(lsn)?;
+            self.expect = Some(lsn);
+            if lsn > after && network.is_none_or(|n| n == found) {
+                return Ok(true);
+            }
+            self.advance();
+        }
+    }
+
+    /// The settled record.
+    pub(crate) fn current(&self) -> Option<RecordRef<'_>> {
+        format::peek_record(self.here()).map(|(record, _)| record)
+    }
+
+    /// Steps over the settled record.
+    pub(crate) fn advance(&mut self) {
+        self.pos += self.size as u64;
+        self.size = 0;
+        self.expect = self.expect.map(|lsn| lsn + 1);
+    }
+
+    /// The batch header here, if one is; for scans that judge whole batches.
+    pub(crate) fn batch_here(&mut self) -> Result<Option<BatchHead>, StoreError> {
+        self.fill(BATCH_HEAD)?;
+        Ok(format::batch_head(self.here(), self.seed))
+    }
+
+    /// Makes `[pos, pos + need)` readable as far as the segment goes, and gives it.
+    pub(crate) fn bytes(&mut self, need: usize) -> Result<&[u8], StoreError> {
+        self.fill(need)?;
+        let here = self.here();
+        Ok(here.get(..need).unwrap_or(here))
+    }
+
+    /// Moves on without looking.
+    pub(crate) fn skip(&mut self, bytes: u64) {
+        self.pos += bytes;
+    }
+
+    fn record_here(&mut self) -> Result<(Lsn, u32), StoreError> {
+        let mut need = format::RECORD_HEAD;
+        loop {
+            self.fill(need)?;
+            let at = self.pos;
+            let (short, found) = match format::record(self.here(), self.seed) {
+                Found::Record(record, size) => (None, Some((record.lsn, record.network, size))),
+                Found::Short(size) => (Some(size), None),
+                Found::Bad => (None, None),
+            };
+            match (found, short) {
+                (Some((lsn, network, size)), _) => {
+                    self.size = size;
+                    return Ok((lsn, network));
+                }
+                (None, Some(size)) if size > need && at + size as u64 <= self.end => need = size,
+                _ => return Err(StoreError::damaged(&self.path, at, "record has a bad checksum or is cut short")),
+            }
+        }
+    }
+
+    fn check_lsn(&self, found: Lsn) -> Result<(), StoreError> {
+        match self.expect {
+            Some(expect) if expect != found => {
+                Err(StoreError::damaged(&self.path, self.pos, format!("found LSN {found} where {expect} was expected")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn here(&self) -> &[u8] {
+        let skip = usize::try_from(self.pos.saturating_sub(self.buf_at)).unwrap_or(usize::MAX);
+        self.buf.get(skip..).unwrap_or_default()
+    }
+
+    fn fill(&mut self, need: usize) -> Result<(), StoreError> {
+        if self.here().len() >= need && self.pos >= self.buf_at {
+            return Ok(());
+        }
+        let left = usize::try_from(self.end.saturating_sub(self.pos)).unwrap_or(usize::MAX);
+        let want = need.max(self.ahead).min(left).next_multiple_of(ALIGN);
+        self.ahead = (self.ahead * 2).min(AHEAD_MAX);
+        self.buf.resize(want, 0);
+        self.buf_at = self.pos;
+        let got = self.file.read_at(&mut self.buf, self.pos).at("read", &self.path)?;
+        self.buf.truncate(got.min(left));
+        Ok(())
+    }
+}

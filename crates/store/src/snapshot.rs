@@ -1,0 +1,245 @@
+//! Snapshots on disk: `snapshots/<network>-<lsn>.snap`, written aside, flushed, renamed; two kept per network; a bad one is set
+//! aside and the older one used.
+//! Not here: what is in a snapshot (the engine), when one is made (the node).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::budget::Budget;
+use crate::class::{CLASS_BYTES, Class};
+use crate::disk::{self, Disk};
+use crate::error::{At as _, Damage, StoreError};
+use crate::log::format::{put, u32_at, u64_at};
+use crate::record::Lsn;
+use crate::store::Snapshot;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"RIALTOSN");
+const VERSION: u32 = 1;
+const HEAD: usize = 64;
+const KEPT: usize = 2;
+/// Largest snapshot, in bytes.
+pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
+
+/// A kept snapshot file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) class: Class,
+    pub(crate) lsn: Lsn,
+    size: u64,
+}
+
+/// The snapshot directory.
+#[derive(Debug)]
+pub(crate) struct Snapshots<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    budget: Arc<Budget>,
+    /// Per network, oldest first.
+    kept: Mutex<BTreeMap<u32, Vec<Kept>>>,
+}
+
+impl<D: Disk> Snapshots<D> {
+    /// Opens the directory; only headers are read.
+    pub(crate) fn open(disk: D, dir: PathBuf, budget: Arc<Budget>) -> Result<(Self, Vec<Damage>), StoreError> {
+        disk.create_dir_all(&dir).at("create", &dir)?;
+        let mut kept: BTreeMap<u32, Vec<Kept>> = BTreeMap::new();
+        let mut notes = Vec::new();
+        for entry in disk.list(&dir).at("list", &dir)? {
+            let path = dir.join(&entry.name);
+            if entry.name.ends_with(".tmp") {
+                disk.remove(&path).at("remove", &path)?;
+                continue;
+            }
+            let Some((network, lsn)) = parse_name(&entry.name) else { continue };
+            budget.count(entry.len);
+            match read_head(&disk, &path).at("read", &path)? {
+                Some(head) if (head.network, head.lsn) == (network, lsn) => {
+                    kept.entry(network).or_default().push(Kept { class: head.class, lsn, size: entry.len });
+                }
+                _ => notes.push(set_aside(&disk, &path, 0, "snapshot header is bad")?),
+            }
+        }
+        for of_network in kept.values_mut() {
+            of_network.sort_unstable_by_key(|kept| kept.lsn);
+        }
+        Ok((Self { disk, dir, budget, kept: Mutex::new(kept) }, notes))
+    }
+
+    pub(crate) fn save(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError> {
+        let size = (HEAD + bytes.len()) as u64;
+        if size > SNAPSHOT_BYTES_MAX {
+            return Err(StoreError::TooLarge { what: "snapshot", size, limit: SNAPSHOT_BYTES_MAX });
+        }
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.budget.take(size)?;
+        let path = self.path(network, lsn);
+        let mut whole = Head { class, network, lsn }.encode(bytes).to_vec();
+        whole.extend_from_slice(bytes);
+        if let Err(error) = disk::replace(&self.disk, &path, &whole) {
+            self.budget.give(size);
+            return Err(StoreError::io("write", &path, error));
+        }
+        let of_network = all.entry(network).or_default();
+        of_network.retain(|kept| kept.lsn != lsn);
+        of_network.push(Kept { class, lsn, size });
+        of_network.sort_unstable_by_key(|kept| kept.lsn);
+        let surplus = of_network.len().saturating_sub(KEPT);
+        for old in of_network.drain(..surplus) {
+            let path = self.path(network, old.lsn);
+            self.disk.remove(&path).at("remove", &path)?;
+            self.budget.give(old.size);
+        }
+        Ok(())
+    }
+
+    /// The newest valid snapshot, and what was set aside on the way.
+    pub(crate) fn load(&self, network: u32) -> Result<(Option<Snapshot>, Vec<Damage>), StoreError> {
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = Vec::new();
+        let Some(of_network) = all.get_mut(&network) else { return Ok((None, notes)) };
+        while let Some(newest) = of_network.last().copied() {
+            let path = self.path(network, newest.lsn);
+            match read_whole(&self.disk, &path, network, newest.lsn)? {
+                Ok(bytes) => return Ok((Some(Snapshot { class: newest.class, lsn: newest.lsn, bytes }), notes)),
+                Err((offset, what)) => {
+                    notes.push(set_aside(&self.disk, &path, offset, what)?);
+                    of_network.pop();
+                }
+            }
+        }
+        Ok((None, notes))
+    }
+
+    /// Networks with snapshots, and the class of the newest.
+    pub(crate) fn networks(&self) -> Vec<(u32, Kept)> {
+        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(|(network, kept)| Some((*network, *kept.last()?))).collect()
+    }
+
+    /// The LSN that both kept snapshots of a network cover in a class; `None` while there are not two.
+    pub(crate) fn covered(&self, class: Class, network: u32) -> Option<Lsn> {
+        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = all.get(&network)?;
+        if kept.len() < KEPT || kept.iter().any(|kept| kept.class != class) {
+            return None;
+        }
+        kept.iter().map(|kept| kept.lsn).min()
+    }
+
+    /// Checks every snapshot without setting any aside. Returns how many there are, and the bad ones.
+    pub(crate) fn verify(&self, step: &mut dyn FnMut(u64)) -> Result<(u64, Vec<Damage>), StoreError> {
+        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut count, mut damage) = (0, Vec::new());
+        for (network, kept) in all {
+            for kept in kept {
+                let path = self.path(network, kept.lsn);
+                if !self.disk.exists(&path).at("look for", &path)? {
+                    continue;
+                }
+                count += 1;
+                if let Err((offset, what)) = read_whole(&self.disk, &path, network, kept.lsn)? {
+                    damage.push(Damage { file: path, offset, what: what.to_owned(), kept: None });
+                }
+                step(kept.size);
+            }
+        }
+        Ok((count, damage))
+    }
+
+    /// Bytes in all snapshots.
+    pub(crate) fn bytes(&self) -> u64 {
+        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().flatten().map(|kept| kept.size).sum()
+    }
+
+    fn path(&self, network: u32, lsn: Lsn) -> PathBuf {
+        self.dir.join(format!("{network:08}-{lsn:020}.snap"))
+    }
+}
+
+fn parse_name(name: &str) -> Option<(u32, Lsn)> {
+    let (network, lsn) = name.strip_suffix(".snap")?.split_once('-')?;
+    Some((network.parse().ok()?, lsn.parse().ok()?))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    class: Class,
+    network: u32,
+    lsn: Lsn,
+}
+
+impl Head {
+    /// Layout: magic(8) version(4) crc(4) network(4) body crc(4) lsn(8) body length(8) class(16), zeros.
+    fn encode(&self, body: &[u8]) -> [u8; HEAD] {
+        let mut out = [0; HEAD];
+        put(&mut out, 0, &MAGIC.to_le_bytes());
+        put(&mut out, 8, &VERSION.to_le_bytes());
+        put(&mut out, 16, &self.network.to_le_bytes());
+        put(&mut out, 20, &crc32c::crc32c(body).to_le_bytes());
+        put(&mut out, 24, &self.lsn.to_le_bytes());
+        put(&mut out, 32, &(body.len() as u64).to_le_bytes());
+        put(&mut out, 40, &self.class.to_bytes());
+        let crc = head_crc(&out);
+        put(&mut out, 12, &crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEAD)?;
+        if u64_at(bytes, 0) != MAGIC || u32_at(bytes, 8) != VERSION || u32_at(bytes, 12) != head_crc(bytes) {
+            return None;
+        }
+        let class = Class::from_bytes(bytes.get(40..40 + CLASS_BYTES)?)?;
+        Some(Self { class, network: u32_at(bytes, 16), lsn: u64_at(bytes, 24) })
+    }
+}
+
+fn head_crc(bytes: &[u8]) -> u32 {
+    let first = crc32c::crc32c(bytes.get(..12).unwrap_or_default());
+    crc32c::crc32c_append(first, bytes.get(16..HEAD).unwrap_or_default())
+}
+
+fn read_head<D: Disk>(disk: &D, path: &Path) -> std::io::Result<Option<Head>> {
+    use crate::disk::DiskFile as _;
+    let mut head = [0; HEAD];
+    let got = disk.open(path, false)?.read_at(&mut head, 0)?;
+    Ok(Head::decode(head.get(..got).unwrap_or_default()))
+}
+
+/// The body of a snapshot, or where and why it is bad.
+type Body = Result<Vec<u8>, (u64, &'static str)>;
+
+fn read_whole<D: Disk>(disk: &D, path: &Path, network: u32, lsn: Lsn) -> Result<Body, StoreError> {
+    let mut bytes = match disk::read_all(disk, path, SNAPSHOT_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Err((0, "snapshot is missing"))),
+        Err(error) => return Err(StoreError::io("read", path, error)),
+    };
+    let head = Head::decode(&bytes).filter(|head| (head.network, head.lsn) == (network, lsn));
+    if head.is_none() {
+        return Ok(Err((0, "snapshot header is bad")));
+    }
+    let (crc, len) = (u32_at(&bytes, 20), u64_at(&bytes, 32));
+    bytes.drain(..HEAD);
+    if bytes.len() as u64 != len {
+        return Ok(Err((HEAD as u64 + bytes.len() as u64, "snapshot is cut short")));
+    }
+    if crc32c::crc32c(&bytes) != crc {
+        return Ok(Err((HEAD as u64, "snapshot has a bad checksum")));
+    }
+    Ok(Ok(bytes))
+}
+
+fn set_aside<D: Disk>(disk: &D, path: &Path, offset: u64, what: &str) -> Result<Damage, StoreError> {
+    let kept = path.with_extension("damaged");
+    let kept = match disk.rename(path, &kept) {
+        Ok(()) => Some(kept),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(StoreError::io("rename", path, error)),
+    };
+    let damage = Damage { file: path.to_path_buf(), offset, what: what.to_owned(), kept };
+    tracing::warn!(%damage, "snapshot set aside");
+    Ok(damage)
+}

@@ -1,0 +1,220 @@
+//! The store's one door: append under an epoch, read, replay, look up, snapshots, blobs, health. It knows no protocol and assumes no
+//! local files; `memory` and `local` implement it and pass one contract (`tests/contract.rs`).
+//! Not here: async. Reads block and may be called from many threads; appends never wait for the disk and answer by a callback.
+
+use std::fmt;
+use std::ops::{ControlFlow, Range};
+
+use crate::class::Class;
+use crate::error::{Damage, StoreError};
+use crate::record::{Batch, Lsn, RecordRef};
+
+pub use crate::log::upkeep::Freed;
+
+/// How safe a batch must be before its completion is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// Flushed to the medium: survives a power cut.
+    Sync,
+    /// Handed to the operating system: survives a crash of the process.
+    Os,
+    /// As `Os` here; the sender need not wait for the completion, and a store may drop it.
+    None,
+}
+
+/// A batch that was taken into the log.
+#[derive(Debug)]
+pub struct Committed {
+    /// LSN of its first record.
+    pub first_lsn: Lsn,
+    /// LSN of its last record.
+    pub last_lsn: Lsn,
+    /// The batch, to be used again.
+    pub batch: Batch,
+}
+
+/// Called once when a batch's fate is known, on the log's thread (or the caller's, in memory): be quick, never block.
+pub type Done = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+
+/// A batch that was not even queued, given back.
+pub struct Rejected {
+    /// Why.
+    pub error: StoreError,
+    /// The batch as it was.
+    pub batch: Batch,
+    /// The completion, not called.
+    pub done: Done,
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("error", &self.error).field("batch", &self.batch.len()).finish_non_exhaustive()
+    }
+}
+
+/// Which events to read.
+#[derive(Debug, Clone)]
+pub enum Seqs<'a> {
+    /// All in a range.
+    Range(Range<u64>),
+    /// These, in rising order.
+    These(&'a [u64]),
+}
+
+/// Shows records to the caller until it breaks off.
+pub type Visit<'a> = &'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>;
+
+/// A network in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NetworkInfo {
+    /// Its number.
+    pub network: u32,
+    /// The log that holds its newest records.
+    pub class: Class,
+}
+
+/// A snapshot of a network's state, as the engine made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The log its LSN belongs to.
+    pub class: Class,
+    /// Every record up to this LSN is in it.
+    pub lsn: Lsn,
+    /// The state; opaque.
+    pub bytes: Vec<u8>,
+}
+
+/// What a network no longer needs: records with a seq up to this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// The network.
+    pub network: u32,
+    /// Its last seq that may go.
+    pub seq: u64,
+}
+
+/// A blob: named by the SHA-256 of its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobInfo {
+    /// SHA-256 in lower-case hex.
+    pub hash: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A blob being written. Dropped unfinished, it leaves nothing.
+pub trait BlobWriter: Send + fmt::Debug {
+    /// Adds bytes.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
+    /// Makes the blob durable and names it.
+    fn finish(self: Box<Self>) -> Result<BlobInfo, StoreError>;
+}
+
+/// A blob being read, at any place, from any thread.
+pub trait BlobReader: Send + Sync + fmt::Debug {
+    /// Its size in bytes.
+    fn size(&self) -> u64;
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, StoreError>;
+}
+
+/// How the store is.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// Bytes free on the disk (`u64::MAX` in memory).
+    pub free_bytes: u64,
+    /// Bytes the store takes, as counted against the disk budget.
+    pub used_bytes: u64,
+    /// Per log.
+    pub logs: Vec<LogHealth>,
+    /// The last error of upkeep or of a log.
+    pub last_error: Option<String>,
+    /// What was found and set aside when the store was opened.
+    pub notes: Vec<Damage>,
+}
+
+/// How one log is.
+#[derive(Debug, Clone)]
+pub struct LogHealth {
+    /// The log.
+    pub class: Class,
+    /// Last LSN that may be read.
+    pub last_lsn: Lsn,
+    /// Last LSN known to be flushed.
+    pub durable_lsn: Lsn,
+    /// Segments (or whatever the store keeps) in use.
+    pub segments: u64,
+    /// Batches waiting.
+    pub waiting: u64,
+    /// The error that stopped it; `reopen` starts it again.
+    pub broken: Option<String>,
+}
+
+/// What `verify` saw.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyReport {
+    /// Records whose checksum was right.
+    pub records: u64,
+    /// Segments read.
+    pub segments: u64,
+    /// Snapshots read.
+    pub snapshots: u64,
+    /// Blobs read.
+    pub blobs: u64,
+    /// What is wrong, by file and offset.
+    pub damage: Vec<Damage>,
+}
+
+/// A place that keeps records, snapshots and blobs.
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Hands a batch to the log of a class; `done` is called once its fate is known. Never waits for the disk, except when a class is
+    /// used for the first time.
+    ///
+    /// Batches are committed in the order they are handed over. A batch under a lower epoch than its network has seen is refused.
+    fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>>;
+
+    /// Shows events of a network in rising order, committed ones only. Absent seqs are passed over; damaged ones are an error.
+    fn read(&self, network: u32, seqs: Seqs<'_>, visit: Visit<'_>) -> Result<(), StoreError>;
+
+    /// Shows every record of a log above `after`, of one network or of all, in order. Returns the last LSN there was to see.
+    fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError>;
+
+    /// Seqs of a network's events with this key, newest first. Keys are hashes: compare the events.
+    fn find(&self, network: u32, key: u64) -> Result<Vec<u64>, StoreError>;
+
+    /// Every network with records or snapshots, by number.
+    fn networks(&self) -> Result<Vec<NetworkInfo>, StoreError>;
+
+    /// Keeps a snapshot durably; of each network the newest two are kept.
+    fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// The newest valid snapshot. A bad newer one is set aside and named in `health`.
+    fn load_snapshot(&self, network: u32) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Frees the oldest part of a log in which every network's records are at or below its horizon and covered by both of its kept
+    /// snapshots. Networks without a horizon keep everything.
+    fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError>;
+
+    /// Begins a blob.
+    fn put_blob(&self) -> Result<Box<dyn BlobWriter>, StoreError>;
+    /// Opens a blob, if it is there.
+    fn open_blob(&self, hash: &str) -> Result<Option<Box<dyn BlobReader>>, StoreError>;
+    /// Whether a blob is there.
+    fn has_blob(&self, hash: &str) -> Result<bool, StoreError>;
+    /// Removes a blob. Returns whether it was there.
+    fn remove_blob(&self, hash: &str) -> Result<bool, StoreError>;
+    /// All blobs, by hash.
+    fn list_blobs(&self) -> Result<Vec<BlobInfo>, StoreError>;
+
+    /// How the store is.
+    fn health(&self) -> Health;
+
+    /// Starts every log that an error stopped, in a new segment. What was acknowledged is still there; what was not may be.
+    fn reopen(&self) -> Result<(), StoreError>;
+
+    /// Reads everything and checks it. `progress` gets bytes done and bytes in all.
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError>;
+
+    /// Flushes all and stops. Later appends are refused; dropping the store does this too.
+    fn close(&self) -> Result<(), StoreError>;
+}
