@@ -308,7 +308,7 @@ impl Event {
                 + parts.payload.len()
                 + parts.metadata.len(),
         );
-        let mut put = |text: &mut String, before: &str, value: &str| {
+        let put = |text: &mut String, before: &str, value: &str| {
             text.push_str(before);
             let start = text.len();
             text.push_str(value);

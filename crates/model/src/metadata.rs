@@ -127,6 +127,15 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// Sets a key to raw JSON where the key is not static.
+    pub fn set_owned(&mut self, key: String, raw_value: String) {
+        self.raw = None;
+        match self.entries.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, value)) => *value = Cow::Owned(raw_value),
+            None => self.entries.push((Cow::Owned(key), Cow::Owned(raw_value))),
+        }
+    }
+
     /// Keys in order, with their raw values.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(k, v)| (k.as_ref(), v.as_ref()))

@@ -1,0 +1,235 @@
+//! What an operator may do to a network: settings, tokens, roles, groups, mods, redaction. Every act is a record.
+
+use crate::emit;
+use crate::input::{Clock, Effect, Effects};
+use crate::membership;
+use crate::mods::{self, ModConfig};
+use crate::record::Change;
+use crate::route::StreamKey;
+use crate::state::State;
+use crate::tick;
+use rialto_model::address::Address;
+use rialto_model::network::{Delivery, Durability, Policy, SessionBinding, Settings, Status, Takeover, Token};
+use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
+use serde_json::{Value, json};
+
+/// One act.
+#[derive(Debug, Clone)]
+pub enum AdminOp {
+    /// Changes settings: the members of the object that are known.
+    Settings(Value),
+    /// Adds a token; only its hash is known here.
+    AddToken(Token),
+    /// Revokes a token by label.
+    RevokeToken(String),
+    /// Sets a member's role.
+    Role(String, Role),
+    /// Deletes a member.
+    Remove(String),
+    /// Sets a group's members.
+    SetGroup(String, Vec<String>),
+    /// Deletes a group.
+    DeleteGroup(String),
+    /// Loads or reconfigures a mod.
+    SetMod(ModConfig),
+    /// Unloads a mod.
+    RemoveMod(String),
+    /// Marks an event as redacted; the node overwrites its bytes.
+    Redact(Seq),
+    /// Makes a channel that belongs to nobody.
+    CreateChannel(String),
+}
+
+pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    match op {
+        AdminOp::Settings(patch) => settings(state, patch, now, fx),
+        AdminOp::AddToken(token) => {
+            if state.book.tokens.iter().any(|t| t.label == token.label) {
+                return Err(Fault::new(ErrorCode::AlreadyExists, format!("a token {:?} exists", token.label)));
+            }
+            if state.book.tokens.len() >= limits::TOKENS_MAX {
+                return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the tokens it may have"));
+            }
+            fx.change(Change::Token { token: token.clone() });
+            Ok(json!({ "label": token.label }))
+        }
+        AdminOp::RevokeToken(label) => {
+            if !state.book.tokens.iter().any(|t| &t.label == label) {
+                return Err(Fault::new(ErrorCode::UnknownTarget, format!("no token {label:?}")));
+            }
+            fx.change(Change::TokenRevoked { label: label.clone() });
+            Ok(json!({ "label": label, "status": "revoked" }))
+        }
+        AdminOp::Role(name, role) => {
+            let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
+            fx.change(Change::Role { member: id, role: *role });
+            Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "role": role.as_str() }))
+        }
+        AdminOp::Remove(name) => {
+            let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
+            let numbers = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
+            let new_master =
+                membership::remove(state, id, now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
+            fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
+            Ok(json!({ "status": "removed", "new_master": new_master }))
+        }
+        AdminOp::SetGroup(name, members) => set_group(state, name, members, fx),
+        AdminOp::DeleteGroup(name) => {
+            if !state.book.groups.contains_key(name.as_str()) {
+                return Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")));
+            }
+            fx.change(Change::GroupDeleted { name: name.clone() });
+            Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
+        }
+        AdminOp::SetMod(config) => {
+            let mut list: Vec<ModConfig> = state.book.mods.iter().filter(|m| m.name != config.name).cloned().collect();
+            list.push(config.clone());
+            mods::sort(&mut list);
+            fx.change(Change::Mods { mods: list });
+            Ok(json!({ "mod": format!("mod/{}", config.name) }))
+        }
+        AdminOp::RemoveMod(name) => {
+            if !state.book.mods.iter().any(|m| m.name.as_ref() == name) {
+                return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded")));
+            }
+            let list = state.book.mods.iter().filter(|m| m.name.as_ref() != name).cloned().collect();
+            fx.change(Change::Mods { mods: list });
+            Ok(json!({ "mod": format!("mod/{name}"), "status": "unloaded" }))
+        }
+        AdminOp::Redact(seq) => {
+            if *seq == 0 || *seq > state.book.head {
+                return Err(ErrorCode::CursorUnknown.into());
+            }
+            if !state.book.redacted.contains(seq) {
+                fx.change(Change::Redacted { seq: *seq });
+            }
+            Ok(json!({ "seq": seq, "status": "redacted" }))
+        }
+        AdminOp::CreateChannel(name) => {
+            if state.channel_id(name).is_some() {
+                return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
+            }
+            fx.change(Change::ChannelCreated {
+                channel: u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX),
+                name: name.clone(),
+                title: name.clone(),
+                private: false,
+                master: None,
+                created_by: None,
+                at: state.stamp(now.wall),
+                resume_from: None,
+            });
+            Ok(json!({ "channel": format!("channel/{name}") }))
+        }
+    }
+}
+
+fn not_member(name: &str) -> Fault {
+    Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))
+}
+
+fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) -> Result<Value, Fault> {
+    let group =
+        Address::group(name).map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("group {name:?}: {e}")))?;
+    if !state.book.groups.contains_key(name) && state.book.groups.len() >= limits::GROUPS_MAX {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the groups it may have"));
+    }
+    let mut list: Vec<Box<str>> = Vec::new();
+    for text in members {
+        let address = Address::parse_in(text, &state.network)
+            .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")))?;
+        if !address.is_principal() {
+            return Err(Fault::new(ErrorCode::InvalidAddress, format!("{address} cannot be in a group")));
+        }
+        // A bare name that only exists in the other dialect means that member.
+        let known = membership::find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
+        let address = known.unwrap_or_else(|| address.as_str().into());
+        if !list.contains(&address) {
+            list.push(address);
+        }
+    }
+    fx.change(Change::Group { name: name.to_owned(), members: list.clone() });
+    Ok(json!({ "group": group.as_str(), "members": list }))
+}
+
+fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    let mut new = state.book.settings.clone();
+    let Some(map) = patch.as_object() else {
+        return Err(Fault::new(ErrorCode::InvalidArgument, "settings are an object"));
+    };
+    for (key, value) in map {
+        set(&mut new, key, value).ok_or_else(|| {
+            Fault::new(ErrorCode::InvalidArgument, format!("{key}: {value} is not allowed")).field(key)
+        })?;
+    }
+    if new.durability == Durability::Memory && new.delivery != Delivery::AtMostOnce {
+        return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory goes with at-most-once delivery")
+            .field("durability"));
+    }
+    let (from, to) = (state.book.settings.status, new.status);
+    if from != to {
+        if from == Status::Archived && to == Status::Paused {
+            return Err(
+                Fault::new(ErrorCode::InvalidArgument, "an archived network becomes active first").field("status")
+            );
+        }
+        let payload = json!({ "from": from.as_str(), "to": to.as_str() });
+        emit::server_event(
+            state,
+            "rialto.network.status",
+            "agent:broadcast",
+            Some(StreamKey::Broadcast),
+            &payload,
+            now,
+            fx,
+        );
+        if to == Status::Archived {
+            for (id, _) in state.roster() {
+                let mut seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
+                seqs.truncate(limits::DEAD_LETTERS_KEPT_MAX);
+                tick::archive_letters(state, id, &seqs, now, fx);
+            }
+            fx.after.push(Effect::CloseAll { code: ErrorCode::NetworkArchived });
+        }
+    }
+    fx.change(Change::Settings { settings: new.clone() });
+    serde_json::to_value(&new).map_err(|e| Fault::new(ErrorCode::Internal, e.to_string()))
+}
+
+fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
+    let text = value.as_str();
+    match key {
+        "name" => {
+            let name = text.filter(|n| {
+                !n.trim().is_empty()
+                    && n.chars().count() <= limits::NETWORK_NAME_CHARS_MAX
+                    && !n.contains(char::is_control)
+            })?;
+            name.clone_into(&mut s.name);
+        }
+        "policy" => s.policy = Policy::from_wire(text?)?,
+        "status" => s.status = Status::from_wire(text?)?,
+        "delivery" => s.delivery = Delivery::from_wire(text?)?,
+        "durability" => s.durability = Durability::from_wire(text?)?,
+        "session_binding" => s.session_binding = SessionBinding::from_wire(text?)?,
+        "takeover" => s.takeover = Takeover::from_wire(text?)?,
+        "min_verification" => {
+            s.min_verification = value.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 3)?
+        }
+        "max_members" => s.max_members = value.as_u64().and_then(|n| usize::try_from(n).ok())?,
+        "max_attempts" if value.is_null() => s.max_attempts = None,
+        "max_attempts" => s.max_attempts = Some(value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0)?),
+        "ttl_ms" => s.ttl_ms = value.as_u64().filter(|n| *n > 0 && *n <= 30 * 24 * 3600 * 1000)?,
+        "require_audience" => s.require_audience = value.as_bool()?,
+        "channel_post_open" => s.channel_post_open = value.as_bool()?,
+        "unverified_openagents" => s.unverified_openagents = value.as_bool()?,
+        "bare_reads" => s.bare_reads = value.as_bool()?,
+        "implicit_join" => s.implicit_join = value.as_bool()?,
+        "metadata" => {
+            let map = value.as_object().filter(|_| value.to_string().len() <= limits::NETWORK_METADATA_BYTES_MAX)?;
+            s.metadata = map.clone();
+        }
+        _ => return None,
+    }
+    Some(())
+}

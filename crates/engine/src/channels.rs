@@ -1,0 +1,260 @@
+//! Channels: creating, deleting, seating (OpenAgents sheet, sections 1.5 and 5).
+
+use crate::emit::{self, Draft};
+use crate::input::{Accepted, Clock, Effects};
+use crate::membership::find_named;
+use crate::presence::Live;
+use crate::record::Change;
+use crate::route::StreamKey;
+use crate::state::{Channel, ChannelId, Member, MemberId, State};
+use rialto_model::address::{Address, Entity};
+use rialto_model::channel::ChannelStatus;
+use rialto_model::{ErrorCode, Fault, Role, limits};
+use serde_json::{Value, json};
+
+/// A channel name from a bare name or an address.
+pub(crate) fn channel_name(text: &str) -> Result<String, Fault> {
+    let full = if text.starts_with("channel/") { text.to_owned() } else { format!("channel/{text}") };
+    let address = Address::parse(&full)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("channel"))?;
+    match address.entity() {
+        Entity::Channel(name) => Ok(name.to_owned()),
+        _ => Err(Fault::new(ErrorCode::InvalidAddress, format!("{text:?} is not a channel")).field("channel")),
+    }
+}
+
+fn unknown(name: &str) -> Fault {
+    Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"))
+}
+
+/// The channel, if the member may know of it.
+pub(crate) fn visible<'a>(state: &'a State, name: &str, member: MemberId) -> Result<(ChannelId, &'a Channel), Fault> {
+    let id = state.channel_id(name).ok_or_else(|| unknown(name))?;
+    let channel = state.channel(id).ok_or_else(|| unknown(name))?;
+    let sits = state.member(member).is_some_and(|m| m.sits_in(id));
+    if channel.private && !sits && !is_master(state, member) { Err(unknown(name)) } else { Ok((id, channel)) }
+}
+
+fn is_master(state: &State, member: MemberId) -> bool {
+    state.member(member).is_some_and(|m| m.role == Role::Master)
+}
+
+fn manages(state: &State, member: MemberId, channel: &Channel) -> bool {
+    is_master(state, member) || channel.master == Some(member) || channel.created_by == Some(member)
+}
+
+/// Seats a joining member in a channel it asked for, or the default one.
+pub(crate) fn seat_on_join(
+    state: &State,
+    id: MemberId,
+    old: Option<&Member>,
+    name: &str,
+    fx: &mut Effects,
+) -> Result<(), Fault> {
+    let name = channel_name(name)?;
+    let channel = state.channel_id(&name).ok_or_else(|| unknown(&name))?;
+    if old.is_some_and(|m| m.sits_in(channel)) {
+        return Ok(());
+    }
+    if state.channel(channel).is_none_or(|c| c.private) {
+        return Err(unknown(&name));
+    }
+    fx.change(Change::Seated { channel, member: id });
+    Ok(())
+}
+
+fn payload(draft: &Draft<'_, '_>) -> Result<Value, Fault> {
+    serde_json::from_str(&draft.envelope.payload).map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()))
+}
+
+fn text<'v>(payload: &'v Value, key: &str) -> Option<&'v str> {
+    payload.get(key).and_then(Value::as_str)
+}
+
+fn wanted_channel<'s>(state: &'s State, payload: &Value, by: MemberId) -> Result<(ChannelId, &'s Channel), Fault> {
+    let name = text(payload, "channel")
+        .or_else(|| text(payload, "name"))
+        .ok_or_else(|| Fault::new(ErrorCode::InvalidEvent, "payload.channel is required").field("payload.channel"))?;
+    visible(state, &channel_name(name)?, by)
+}
+
+fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
+    ids.iter().filter_map(|id| state.member(*id)).map(|m| m.address.clone()).collect()
+}
+
+/// `network.channel.create`.
+pub(crate) fn create(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let payload = payload(&draft)?;
+    let by = draft.member;
+    let name = match text(&payload, "name") {
+        Some(name) => channel_name(name)?,
+        None => {
+            let seed = format!("{}/{}", state.book.id, state.next_seq());
+            format!("channel-{:08x}", xxhash_rust::xxh3::xxh3_64(seed.as_bytes()) & 0xFFFF_FFFF)
+        }
+    };
+    if state.channel_id(&name).is_some() {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
+    }
+    if state.channels.len() >= limits::CHANNELS_MAX {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the channels it may have"));
+    }
+    let mut seats = vec![by];
+    for key in ["participants", "human_participants"] {
+        for name in payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let id = find_named(state, name)
+                .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))?;
+            if !seats.contains(&id) {
+                seats.push(id);
+            }
+        }
+    }
+    let master = match text(&payload, "master") {
+        Some(name) => Some(
+            find_named(state, name)
+                .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))?,
+        ),
+        None => seats.iter().copied().find(|id| state.member(*id).is_some_and(|m| !m.is_human())),
+    };
+    seats.extend(master.filter(|m| !seats.contains(m)));
+    let id = u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX);
+    let private = payload.get("private").and_then(Value::as_bool).unwrap_or(false);
+    fx.change(Change::ChannelCreated {
+        channel: id,
+        name: name.clone(),
+        title: text(&payload, "title").unwrap_or(&name).to_owned(),
+        private,
+        master,
+        created_by: Some(by),
+        at: state.stamp(now.wall),
+        resume_from: text(&payload, "resume_from").map(str::to_owned),
+    });
+    seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
+    draft.retarget(&name, id);
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    accepted.result = Some(json!({ "channel": format!("channel/{name}"), "name": name }));
+    Ok(accepted)
+}
+
+/// `network.channel.delete`.
+pub(crate) fn delete(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let (id, channel) = wanted_channel(state, &payload(&draft)?, draft.member)?;
+    if !manages(state, draft.member, channel) {
+        return Err(Fault::new(
+            ErrorCode::Forbidden,
+            "only its creator, its master or the network's master deletes a channel",
+        ));
+    }
+    let name = channel.name.to_string();
+    draft.retarget(&name, id);
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    fx.change(Change::ChannelStatus { channel: id, status: ChannelStatus::Deleted });
+    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    Ok(accepted)
+}
+
+/// Whom a seating concerns: the sender, or the member it names.
+fn seat_for(state: &State, payload: &Value, by: MemberId) -> Result<MemberId, Fault> {
+    match text(payload, "agent").or_else(|| text(payload, "agent_name")) {
+        None => Ok(by),
+        Some(name) => find_named(state, name)
+            .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))),
+    }
+}
+
+/// `network.channel.join`: oneself, or others with the right to.
+pub(crate) fn join(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let payload = payload(&draft)?;
+    let by = draft.member;
+    let who = seat_for(state, &payload, by)?;
+    let name = text(&payload, "channel")
+        .ok_or_else(|| Fault::new(ErrorCode::InvalidEvent, "payload.channel is required").field("payload.channel"))?;
+    let (id, channel) = visible(state, &channel_name(name)?, by)?;
+    let sits = |m: MemberId| state.member(m).is_some_and(|m| m.sits_in(id));
+    if who != by {
+        let human = state.member(by).is_some_and(Member::is_human);
+        if !(human || manages(state, by, channel) || channel.private && sits(by)) {
+            return Err(Fault::new(ErrorCode::Forbidden, "you may not seat others here"));
+        }
+    }
+    if channel.status == ChannelStatus::Archived {
+        return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{} is archived", channel.name)));
+    }
+    let mut participants = addresses(state, &channel.seated);
+    let channel_name = channel.name.to_string();
+    draft.retarget(&channel_name, id);
+    if !sits(who) {
+        fx.change(Change::Seated { channel: id, member: who });
+        participants.extend(addresses(state, &[who]));
+        let agent = state.member(who).is_some_and(|m| !m.is_human());
+        if channel.master.is_none() && agent {
+            fx.change(Change::ChannelMaster { channel: id, master: Some(who) });
+        }
+    }
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    accepted.result = Some(json!({ "channel": format!("channel/{channel_name}"), "participants": participants }));
+    Ok(accepted)
+}
+
+/// `network.channel.leave`: oneself, or others by those who may delete the channel.
+pub(crate) fn leave(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let payload = payload(&draft)?;
+    let by = draft.member;
+    let who = seat_for(state, &payload, by)?;
+    let (id, channel) = wanted_channel(state, &payload, by)?;
+    if who != by && !manages(state, by, channel) {
+        return Err(Fault::new(ErrorCode::Forbidden, "you may not unseat others here"));
+    }
+    let name = channel.name.to_string();
+    draft.retarget(&name, id);
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    if state.member(who).is_some_and(|m| m.sits_in(id)) {
+        fx.change(Change::Unseated { channel: id, member: who });
+    }
+    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    Ok(accepted)
+}
+
+/// What a send to a channel needs: a seat, or a network where posting seats. Gives whether to seat.
+pub(crate) fn may_post(state: &State, id: ChannelId, member: MemberId) -> Result<bool, Fault> {
+    let Some(channel) = state.channel(id) else { return Err(ErrorCode::UnknownTarget.into()) };
+    if state.member(member).is_some_and(|m| m.sits_in(id)) {
+        return Ok(false);
+    }
+    if channel.private {
+        return Err(unknown(&channel.name));
+    }
+    if state.book.settings.channel_post_open {
+        return Ok(true);
+    }
+    Err(Fault::new(ErrorCode::NotAChannelMember, format!("join channel/{} before sending to it", channel.name)))
+}
+
+/// Last event of a channel, for listings.
+pub(crate) fn last_seq(state: &State, id: ChannelId) -> Option<u64> {
+    state.lists.stream(StreamKey::Channel(id)).and_then(roaring::RoaringTreemap::max)
+}

@@ -1,0 +1,249 @@
+//! The `network.*` types: which exist, whom they go to, and the small ones (OpenAgents sheet, section 5).
+
+use crate::channels;
+use crate::emit::{self, Draft};
+use crate::input::{Accepted, Clock, Effects};
+use crate::membership;
+use crate::presence::Live;
+use crate::record::Change;
+use crate::route::StreamKey;
+use crate::state::{MemberId, State};
+use rialto_model::channel::ChannelStatus;
+use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Visibility};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Types a client may send, and where to.
+const TO_CORE: &[&str] = &[
+    "network.agent.join",
+    "network.agent.leave",
+    "network.agent.discover",
+    "network.agent.remove",
+    "network.channel.create",
+    "network.channel.delete",
+    "network.channel.join",
+    "network.channel.leave",
+    "network.resource.register",
+    "network.resource.unregister",
+    "network.resource.discover",
+    "network.ping",
+    "network.events.query",
+    "network.mod.serve",
+    "network.mod.verdict",
+];
+
+pub(crate) fn check_target(kind: &str, target: &str) -> Result<(), Fault> {
+    if TO_CORE.contains(&kind) && !matches!(target, "core" | "local::core") {
+        return Err(Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to core")).field("target"));
+    }
+    Ok(())
+}
+
+/// Namespaces: `network.*` has a fixed list, `rialto.*` is the server's, the rest is free.
+pub(crate) fn check_type(kind: &str, target: &str) -> Result<(), Fault> {
+    let reserved = || Fault::new(ErrorCode::ReservedType, format!("{kind} is not a type clients send")).field("type");
+    if kind.starts_with("rialto.") {
+        return Err(reserved());
+    }
+    if !kind.starts_with("network.") || kind == "network.agent.announce" || kind == "network.event.ack" {
+        let announce_elsewhere = kind == "network.agent.announce" && !matches!(target, "agent:broadcast" | "broadcast");
+        return if announce_elsewhere {
+            Err(Fault::new(ErrorCode::InvalidEvent, "network.agent.announce goes to agent:broadcast").field("target"))
+        } else {
+            Ok(())
+        };
+    }
+    let resource = matches!(kind, "network.resource.invoke" | "network.resource.read" | "network.resource.update");
+    if resource || TO_CORE.contains(&kind) { check_target(kind, target) } else { Err(reserved()) }
+}
+
+/// Decides a `network.*` event of a member (all but join, acks and queries).
+pub(crate) fn decide(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    match draft.envelope.kind.as_ref() {
+        "network.ping" => Ok(ping(state, live, &draft, now)),
+        "network.agent.leave" => membership::leave(state, live, draft, now, fx),
+        "network.agent.remove" => membership::remove_agent(state, live, draft, now, fx),
+        "network.agent.discover" => discover(state, live, &draft, now),
+        "network.agent.announce" => announce(state, live, draft, now, fx),
+        "network.channel.create" => channels::create(state, live, draft, now, fx),
+        "network.channel.delete" => channels::delete(state, live, draft, now, fx),
+        "network.channel.join" => channels::join(state, live, draft, now, fx),
+        "network.channel.leave" => channels::leave(state, live, draft, now, fx),
+        kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here"))),
+    }
+}
+
+fn response(
+    state: &State,
+    live: &mut Live,
+    draft: &Draft<'_, '_>,
+    kind: &str,
+    payload: &Value,
+    now: Clock,
+) -> Arc<Event> {
+    live.signals += 1;
+    let stamp = state.stamp(now.wall);
+    let reply_to = draft.envelope.id.as_deref().unwrap_or_default();
+    let metadata = if reply_to.is_empty() { json!({}) } else { json!({ "in_reply_to": reply_to }) };
+    Arc::new(Event::new(
+        0,
+        &EventParts {
+            id: &EventId { at: stamp, seq: (1 << 63) | live.signals, salt: state.book.salt }.to_text(),
+            kind,
+            source: "core",
+            target: &draft.address,
+            payload: &payload.to_string(),
+            metadata: &metadata.to_string(),
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility: Visibility::Direct,
+        },
+    ))
+}
+
+fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
+    let event_id = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).to_owned();
+    Accepted { event_id, response: Some(response), ..Accepted::default() }
+}
+
+fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Accepted {
+    let sent: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let mut payload = json!({ "server_time": now.wall });
+    if let (Some(t), Some(map)) = (sent.get("t"), payload.as_object_mut()) {
+        map.insert("t".into(), t.clone());
+    }
+    let pong = response(state, live, draft, "network.pong", &payload, now);
+    Accepted { silent: true, ..transient(draft, pong) }
+}
+
+fn announce(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let said: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let member = draft.member;
+    let mut profile = state.member(member).map(|m| m.profile.clone()).unwrap_or_default();
+    if let Some(text) = said.get("description").and_then(Value::as_str) {
+        profile.description = Some(text.to_owned());
+    }
+    if let Some(list) = said.get("capabilities").and_then(Value::as_array) {
+        profile.capabilities = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    let accepted = emit::commit(state, live, draft, None, now, fx)?;
+    fx.change(Change::Profile { member, profile });
+    Ok(accepted)
+}
+
+fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
+    let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let roster = state.discover(live, Some(draft.member), &filter, now)?;
+    let event = response(state, live, draft, "network.agent.discover.response", &roster, now);
+    Ok(transient(draft, event))
+}
+
+impl State {
+    /// The roster of sheet section 5, as far as this member may see it; `None` sees all (the operator).
+    pub fn discover(&self, live: &Live, viewer: Option<MemberId>, filter: &Value, now: Clock) -> Result<Value, Fault> {
+        let include: Option<Vec<&str>> =
+            filter.get("include").and_then(Value::as_array).map(|l| l.iter().filter_map(Value::as_str).collect());
+        let wants = |part: &str| include.as_ref().is_none_or(|l| l.contains(&part));
+        let text = |key: &str| filter.get(key).and_then(Value::as_str);
+        let agents: Vec<Value> = self
+            .roster()
+            .filter(|(_, m)| text("role").is_none_or(|r| m.role.as_str() == r))
+            .filter(|(id, _)| text("status").is_none_or(|s| self.status_text(live, *id, now) == s))
+            .filter(|(_, m)| text("capability").is_none_or(|c| m.profile.capabilities.iter().any(|have| have == c)))
+            .filter(|(_, m)| {
+                text("query").is_none_or(|q| {
+                    m.address.contains(q) || m.profile.description.as_deref().is_some_and(|d| d.contains(q))
+                })
+            })
+            .map(|(id, _)| self.roster_entry(live, id, now))
+            .collect();
+        let mut out = serde_json::Map::new();
+        if wants("agents") {
+            out.insert("agents".into(), agents.into());
+        }
+        if wants("channels") {
+            let names: Vec<String> =
+                self.visible_channels(viewer).map(|(_, c)| format!("channel/{}", c.name)).collect();
+            out.insert("channels".into(), names.into());
+        }
+        if wants("mods") {
+            let names: Vec<String> =
+                self.book.mods.iter().filter(|m| m.enabled).map(|m| format!("mod/{}", m.name)).collect();
+            out.insert("mods".into(), names.into());
+        }
+        if wants("resources") {
+            out.insert("resources".into(), json!([]));
+        }
+        if wants("groups") {
+            let names: Vec<String> = self.book.groups.keys().map(|g| format!("group/{g}")).collect();
+            out.insert("groups".into(), names.into());
+        }
+        Ok(Value::Object(out))
+    }
+
+    /// Channels this member may know of, in order of making.
+    pub fn visible_channels(&self, viewer: Option<MemberId>) -> impl Iterator<Item = (u32, &crate::state::Channel)> {
+        let master = viewer.and_then(|id| self.member(id)).is_some_and(|m| m.role == rialto_model::Role::Master);
+        (0u32..).zip(&self.book.channels).filter(move |(id, c)| {
+            let sits = viewer.and_then(|v| self.member(v)).is_some_and(|m| m.sits_in(*id));
+            c.status != ChannelStatus::Deleted && (!c.private || sits || master || viewer.is_none())
+        })
+    }
+
+    fn status_text(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
+        let there = live.is_online(id, now) && self.member(id).is_some_and(crate::state::Member::is_present);
+        if there { "online" } else { "offline" }
+    }
+
+    /// One member as the roster shows it.
+    pub fn roster_entry(&self, live: &Live, id: MemberId, now: Clock) -> Value {
+        let Some(m) = self.member(id) else { return Value::Null };
+        let mut entry = serde_json::to_value(&m.profile).unwrap_or_default();
+        if let Some(map) = entry.as_object_mut() {
+            map.insert("address".into(), json!(m.address));
+            map.insert("role".into(), json!(m.role.as_str()));
+            map.insert("status".into(), json!(self.status_text(live, id, now)));
+            map.insert("verification".into(), json!(m.verification));
+            map.insert("joined_at".into(), json!(m.joined_at));
+            let binding = if m.lax && m.verification == 0 { "lax" } else { "strict" };
+            map.insert("binding".into(), json!(binding));
+            let age = live.presence.get(&id).map(|p| now.steady.saturating_sub(p.last_call));
+            if let Some(age) = age {
+                map.insert("last_seen_at".into(), json!(now.wall.saturating_sub(age)));
+            }
+        }
+        entry
+    }
+
+    /// One channel as listings show it.
+    pub fn channel_entry(&self, id: u32) -> Value {
+        let Some(c) = self.channel(id) else { return Value::Null };
+        let address = |m: MemberId| self.member(m).map(|m| m.address.to_string());
+        let last = channels::last_seq(self, id).and_then(|seq| self.time_of(seq));
+        json!({
+            "address": format!("channel/{}", c.name), "name": c.name, "title": c.title, "private": c.private,
+            "master": c.master.and_then(address), "participants": c.seated.iter().copied().filter_map(address).collect::<Vec<_>>(),
+            "created_by": c.created_by.and_then(address), "created_at": c.created_at, "status": c.status.as_str(),
+            "starred": c.starred, "resume_from": c.resume_from, "last_event_at": last,
+            "event_count": self.lists.stream(StreamKey::Channel(id)).map_or(0, roaring::RoaringTreemap::len),
+        })
+    }
+
+    /// When the event was committed, to the second.
+    pub fn time_of(&self, seq: u64) -> Option<u64> {
+        let at = self.book.times.partition_point(|(_, first)| *first <= seq);
+        self.book.times.get(at.checked_sub(1)?).map(|(time, _)| *time)
+    }
+}

@@ -1,0 +1,93 @@
+//! Why an event is where it is: the receipt ladder of each recipient (stored, delivered, acked), refusals, dead letters.
+
+use crate::history::Viewer;
+use crate::presence::Live;
+use crate::record::EventRecord;
+use crate::state::{MemberId, State};
+use crate::tick::was_recipient;
+use serde_json::{Value, json};
+
+/// What is known of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The JSON of `explain`, without what only the node knows (attempts).
+    pub json: Value,
+    /// Recipients still pending: the node adds whether each was delivered.
+    pub pending: Vec<MemberId>,
+}
+
+impl State {
+    /// Explains a committed event to its source, to a recipient (own rung only) or to the operator.
+    pub fn explain(&self, viewer: Viewer, record: &EventRecord) -> Option<Explanation> {
+        let event = &record.event;
+        let (seq, me) = (
+            event.seq,
+            match viewer {
+                Viewer::Operator => None,
+                Viewer::Member(id) => Some(id),
+                Viewer::Reader => return None,
+            },
+        );
+        let is_source = me.is_some() && record.route.source == me;
+        let mut pending = Vec::new();
+        let mut recipients = Vec::new();
+        for (id, member) in self.roster() {
+            if !was_recipient(self, id, member, record.route.stream, seq) {
+                continue;
+            }
+            if me.is_some() && !is_source && Some(id) != me {
+                continue;
+            }
+            let dead = self.book.dead_letters.iter().find(|d| d.seq == seq && d.recipient == member.address);
+            let mut rung = json!({ "recipient": member.address });
+            let map = rung.as_object_mut()?;
+            if let Some(letter) = dead {
+                map.insert("rung".into(), "dead".into());
+                map.insert("reason".into(), json!(letter.reason));
+                map.insert("at".into(), json!(letter.at));
+            } else if self.is_pending(id, seq) {
+                map.insert("rung".into(), "stored".into());
+                pending.push(id);
+            } else {
+                map.insert("rung".into(), if self.is_tracked() { "acked" } else { "stored" }.into());
+            }
+            recipients.push(rung);
+        }
+        let dead_elsewhere =
+            self.book.dead_letters.iter().filter(|d| d.seq == seq && self.member_id(&d.recipient).is_none());
+        if me.is_none() || is_source {
+            recipients.extend(
+                dead_elsewhere
+                    .map(|d| json!({ "recipient": d.recipient, "rung": "dead", "reason": d.reason, "at": d.at })),
+            );
+        }
+        if me.is_some() && !is_source && recipients.is_empty() {
+            return None;
+        }
+        let json = json!({
+            "event_id": event.id(), "status": "stored", "seq": seq, "type": event.kind(), "source": event.source(), "target": event.target(),
+            "visibility": event.visibility.as_str(), "timestamp": event.timestamp, "durability": self.book.settings.durability.as_str(),
+            "kept": record.stored && seq > self.book.purged, "redacted": self.book.redacted.contains(&seq),
+            "mods": { "revision": self.book.mods_revision, "verdicts": record.verdicts },
+            "recipients": recipients,
+        });
+        Some(Explanation { json, pending })
+    }
+
+    /// Explains a refusal from the ring of the last ones, to its sender or the operator.
+    pub fn explain_refusal(&self, live: &Live, viewer: Viewer, event_id: &str) -> Option<Value> {
+        let me = match viewer {
+            Viewer::Operator => None,
+            Viewer::Member(id) => Some(self.member(id)?.address.as_ref()),
+            Viewer::Reader => return None,
+        };
+        let refusal = live.refusals.iter().rev().find(|r| r.event_id == event_id)?;
+        if me.is_some() && refusal.source.as_deref().is_some_and(|s| Some(s) != me) {
+            return None;
+        }
+        Some(json!({
+            "event_id": event_id, "status": "refused", "type": refusal.kind, "source": refusal.source, "target": refusal.target,
+            "timestamp": refusal.at, "error": refusal.fault.payload(Some(event_id)), "recipients": [],
+        }))
+    }
+}

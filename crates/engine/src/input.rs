@@ -1,0 +1,223 @@
+//! What comes into an engine and what comes out, besides records.
+
+use crate::record::{EventRecord, Record};
+use crate::route::Route;
+use crate::state::MemberId;
+use rialto_model::{Envelope, ErrorCode, Event, Fault, Millis, Seq};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Time as the node sees it: wall for stamps and expiry dates, steady for deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clock {
+    /// Wall clock; may jump.
+    pub wall: Millis,
+    /// Monotonic; starts anywhere, never jumps.
+    pub steady: Millis,
+}
+
+/// How a caller speaks, which decides some defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// The model's own HTTP form.
+    Seed,
+    /// The workspace clients' HTTP form.
+    Compat,
+    /// A stream conversation.
+    Stream,
+}
+
+/// A live or stored session of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionRef {
+    /// Whose.
+    pub member: MemberId,
+    /// Its number.
+    pub number: u64,
+}
+
+/// Credentials as presented, already hashed.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// The node's admin secret was shown.
+    pub operator: bool,
+    /// SHA-256 of the bearer: a session id or a network token.
+    pub bearer: Option<[u8; 32]>,
+    /// SHA-256 of a session id presented apart from the bearer.
+    pub session: Option<[u8; 32]>,
+    /// The address the caller says it is, canonical.
+    pub claimed: Option<Box<str>>,
+    /// How it speaks.
+    pub dialect: Option<Dialect>,
+    /// A stream that has joined: nothing else is looked at.
+    pub stream: Option<SessionRef>,
+}
+
+impl Caller {
+    /// Whether the compat dialect is spoken.
+    pub fn is_compat(&self) -> bool {
+        self.dialect == Some(Dialect::Compat)
+    }
+}
+
+/// What the proofs of a join gave.
+#[derive(Debug, Clone, Default)]
+pub struct Proofs {
+    /// SHA-256 of every network token presented.
+    pub tokens: Vec<[u8; 32]>,
+    /// Verification level proved.
+    pub level: u8,
+    /// A proof was presented and does not hold.
+    pub failed: Option<Fault>,
+}
+
+/// What is known of an event id that a client chose.
+#[derive(Debug, Clone, Default)]
+pub enum Seen {
+    /// Nothing.
+    #[default]
+    New,
+    /// It is taken by this event.
+    Known(Arc<EventRecord>),
+}
+
+/// Where a join wants to resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Resume {
+    /// It does not say.
+    #[default]
+    None,
+    /// After this position.
+    After(Seq),
+    /// After an event nobody knows.
+    Unknown,
+}
+
+/// One event of a client.
+#[derive(Debug)]
+pub struct Emit<'a> {
+    /// Who sends it.
+    pub caller: &'a Caller,
+    /// What was received.
+    pub envelope: &'a Envelope<'a>,
+    /// 128-bit hash of the received bytes.
+    pub received: u128,
+    /// What is known of its id.
+    pub seen: Seen,
+    /// For a join: what was proved.
+    pub proofs: Proofs,
+    /// For a join: SHA-256 of the fresh session id.
+    pub fresh_session: [u8; 32],
+    /// For a join: where to resume.
+    pub resume: Resume,
+}
+
+/// What a join gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Joined {
+    /// The session.
+    pub session: SessionRef,
+    /// The fresh session id is in use; otherwise the presented one stays.
+    pub issued: bool,
+    /// Tracked unacked events at once.
+    pub window: usize,
+    /// Resume point.
+    pub resume_after: Option<Seq>,
+    /// Deliver stored events after the resume point even if acked.
+    pub replay: bool,
+    /// One ack per commit instead of one per event.
+    pub batch_acks: bool,
+}
+
+/// The answer to an accepted event.
+#[derive(Debug, Clone, Default)]
+pub struct Accepted {
+    /// The event's id.
+    pub event_id: String,
+    /// Its position, if it has one.
+    pub seq: Option<Seq>,
+    /// It was there already.
+    pub duplicate: bool,
+    /// The `result` member of the ack.
+    pub result: Option<Value>,
+    /// A response event that follows the ack.
+    pub response: Option<Arc<Event>>,
+    /// The event as committed or signalled.
+    pub event: Option<Arc<EventRecord>>,
+    /// Set by a join.
+    pub joined: Option<Joined>,
+    /// Set by a leave: the stream ends.
+    pub left: bool,
+    /// No ack is sent for it (ping).
+    pub silent: bool,
+}
+
+/// What happens besides records: never durable, after the commit.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// An event for whoever is there.
+    Signal {
+        /// The event.
+        event: Arc<Event>,
+        /// Where it goes.
+        route: Route,
+    },
+    /// Sessions that ended: their streams are told and closed.
+    Revoked {
+        /// Whose.
+        member: MemberId,
+        /// Which.
+        numbers: Vec<u64>,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// Every session is told and closed.
+    CloseAll {
+        /// Why.
+        code: ErrorCode,
+    },
+    /// Deliveries of a member changed other than by new events: look at its pending set again.
+    Rescan {
+        /// Whose.
+        member: MemberId,
+    },
+}
+
+/// Everything decided by one or more inputs, in order.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// To be applied and appended.
+    pub records: Vec<Record>,
+    /// To be done after the commit.
+    pub after: Vec<Effect>,
+    events: u64,
+}
+
+impl Effects {
+    /// Adds a record.
+    pub fn commit(&mut self, record: Record) {
+        if matches!(record, Record::Event(_)) {
+            self.events += 1;
+        }
+        self.records.push(record);
+    }
+
+    /// Adds a change of the book.
+    pub fn change(&mut self, change: crate::record::Change) {
+        self.records.push(Record::Change(change));
+    }
+
+    /// Events decided here and not yet applied.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Hands out the records, which the caller applies at once.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.events = 0;
+        std::mem::take(&mut self.records)
+    }
+}
+
+/// The answer to one event.
+pub type Answer = Result<Accepted, Fault>;

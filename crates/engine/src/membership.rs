@@ -1,0 +1,435 @@
+//! Joining and leaving (OpenAgents sheet, sections 1.3 and 1.5).
+//!
+//! Invariant: the checks run in the sheet's order and the first failure decides.
+
+use crate::channels;
+use crate::emit::{self, Draft};
+use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef};
+use crate::presence::Live;
+use crate::record::{Change, Record};
+use crate::state::{Interval, Member, MemberId, Session, State};
+use rialto_model::address::{Address, Entity};
+use rialto_model::member::{Profile, Receive};
+use rialto_model::network::{Policy, Preset, Status, Takeover};
+use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Names nobody may join under.
+const RESERVED: &[&str] = &["broadcast", "core", "local", "system"];
+/// The channel every member of a workspace network is seated in.
+pub(crate) const DEFAULT_CHANNEL: &str = "general";
+
+/// The join payload of sheet section 5; unknown members are ignored, credentials were read by the node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Wish {
+    agent_id: Option<String>,
+    role: Option<String>,
+    agent_type: Option<String>,
+    description: Option<String>,
+    capabilities: Option<Vec<String>>,
+    channels: Option<Vec<String>>,
+    replay: bool,
+    window: Option<i64>,
+    acks: Option<String>,
+    receive: Option<Receive>,
+    server_host: Option<String>,
+    working_dir: Option<String>,
+}
+
+/// Decides a `network.agent.join`.
+pub(crate) fn join(
+    state: &State,
+    live: &mut Live,
+    input: &Emit<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let wish: Wish = serde_json::from_str(&input.envelope.payload)
+        .map_err(|e| Fault::new(ErrorCode::InvalidPayload, format!("join payload: {e}")).field("payload"))?;
+    match state.book.settings.status {
+        Status::Active => {}
+        Status::Paused => return Err(ErrorCode::NetworkPaused.into()),
+        Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
+    }
+    let address = joining_address(state, input, &wish)?;
+    let known = state.member_id(address.as_str());
+    let level = admit(state, input, &address, known, now)?;
+    let window = match wish.window {
+        None => limits::WINDOW_DEFAULT,
+        Some(n) => usize::try_from(n).ok().filter(|n| (1..=limits::WINDOW_MAX).contains(n)).ok_or_else(|| {
+            Fault::new(ErrorCode::InvalidArgument, format!("window is 1 to {}", limits::WINDOW_MAX)).field("window")
+        })?,
+    };
+    let batch_acks = match wish.acks.as_deref() {
+        None | Some("each") => false,
+        Some("batch") => true,
+        Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "acks is \"each\" or \"batch\"").field("acks")),
+    };
+    let resume_after = match input.resume {
+        Resume::None => None,
+        Resume::After(seq) => Some(seq),
+        Resume::Unknown if input.caller.is_compat() => Some(0),
+        Resume::Unknown => return Err(ErrorCode::CursorUnknown.into()),
+    };
+    let token = input.proofs.tokens.iter().chain(&input.caller.bearer).find_map(|t| state.token(t, now));
+    let role = granted_role(state, known, &wish, &address, token.and_then(|t| t.role));
+    let receive = wish.receive.unwrap_or(if input.caller.is_compat() && state.has_mod("persistence") {
+        Receive::Log
+    } else {
+        Receive::Queue
+    });
+    let head = state.book.head;
+    let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
+    let old = known.and_then(|id| state.member(id));
+    let record = member_record(old, &address, &wish, role, level, receive, head, state.stamp(now.wall));
+    let record = Member { lax: input.caller.is_compat(), token: token.map(|t| t.label.clone()), ..record };
+    let kept = kept_session(state, input, known);
+    let (session, issued) = match kept {
+        Some(number) => (SessionRef { member: id, number }, false),
+        None => (SessionRef { member: id, number: state.book.next_session }, true),
+    };
+    let human = matches!(address.entity(), Entity::Human(_));
+    if issued && human && old.is_some_and(|m| m.sessions.len() >= limits::HUMAN_SESSIONS_MAX) {
+        return Err(ErrorCode::TooManySessions.into());
+    }
+    let address_text: Box<str> = address.as_str().into();
+    fx.change(Change::Joined { member: id, record: Box::new(record) });
+    if issued {
+        let fresh = Session { sha256: input.fresh_session, number: session.number, created_at: state.stamp(now.wall) };
+        fx.change(Change::SessionIssued { member: id, session: fresh, keep_others: human });
+        let taken: Vec<u64> =
+            old.filter(|_| !human).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
+        if !taken.is_empty() {
+            fx.after.push(Effect::Revoked { member: id, numbers: taken, code: ErrorCode::SessionRevoked });
+        }
+    }
+    let mut seats: Vec<String> = wish.channels.unwrap_or_default();
+    if state.book.settings.profile == Preset::Workspace && old.is_none() {
+        seats.insert(0, DEFAULT_CHANNEL.to_owned());
+    }
+    for name in &seats {
+        channels::seat_on_join(state, id, old, name, fx)?;
+    }
+    let event = emit::system_copy(state, input, &address_text, id, join_payload(&input.envelope.payload), now, fx)?;
+    let pending =
+        if receive == Receive::Queue { state.pending(id, resume_after.unwrap_or(0), Seq::MAX).count() } else { 0 };
+    live.touch(id, now);
+    emit::presence_signal(state, live, &address_text, role, true, now, fx);
+    let mut accepted = Accepted {
+        event_id: event.event.id().to_owned(),
+        seq: Some(event.event.seq),
+        event: Some(event),
+        joined: Some(Joined { session, issued, window, resume_after, replay: wish.replay, batch_acks }),
+        ..Accepted::default()
+    };
+    accepted.result = Some(json!({
+        "network_id": state.book.id, "address": address_text, "agent_name": address.bare_name(), "role": role.as_str(),
+        "status": "online", "verification": level, "heartbeat_ms": 30_000, "offline_after_ms": crate::presence::OFFLINE_AFTER_MS,
+        "window": window, "head_id": Value::Null, "pending": pending,
+    }));
+    Ok(accepted)
+}
+
+/// Step 2: the address parses and may be joined under.
+fn joining_address(state: &State, input: &Emit<'_>, wish: &Wish) -> Result<Address, Fault> {
+    let text = match (&input.envelope.source, &wish.agent_id) {
+        (Some(source), Some(agent)) if !same_address(state, source, agent) => {
+            return Err(Fault::new(ErrorCode::SourceMismatch, "source and agent_id name different addresses"));
+        }
+        (Some(source), _) => source.to_string(),
+        (None, Some(agent)) => agent.clone(),
+        (None, None) => input.caller.claimed.as_deref().map(str::to_owned).ok_or_else(|| {
+            Fault::new(ErrorCode::InvalidAddress, "say who joins: agent_id or source").field("agent_id")
+        })?,
+    };
+    let address = Address::parse_in(&text, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("agent_id"))?;
+    let fits = match address.entity() {
+        Entity::Agent(name) => !RESERVED.contains(&name),
+        Entity::Human(_) => true,
+        Entity::Registered { prefix, .. } => prefix != "system",
+        Entity::Core | Entity::Channel(_) | Entity::Mod(_) | Entity::Group(_) | Entity::Resource { .. } => false,
+    };
+    if address.is_foreign() || !fits {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")).field("agent_id"));
+    }
+    Ok(address)
+}
+
+fn same_address(state: &State, a: &str, b: &str) -> bool {
+    let parse = |t: &str| Address::parse_in(t, &state.network).ok();
+    parse(a).is_some() && parse(a).map(|a| a.as_str().to_owned()) == parse(b).map(|b| b.as_str().to_owned())
+}
+
+/// Steps 3 to 9; gives the verification level.
+fn admit(state: &State, input: &Emit<'_>, address: &Address, known: Option<MemberId>, now: Clock) -> Result<u8, Fault> {
+    let settings = &state.book.settings;
+    let proofs = &input.proofs;
+    if let Entity::Registered { prefix, .. } = address.entity()
+        && !matches!(prefix, "openagents" | "key" | "web")
+    {
+        return Err(Fault::new(ErrorCode::UnknownRegistrar, format!("no registrar is configured for {prefix}:")));
+    }
+    if let Some(fault) = &proofs.failed {
+        return Err(fault.clone());
+    }
+    let unproved_ok = |prefix: &str| prefix == "openagents" && settings.unverified_openagents;
+    if let Entity::Registered { prefix, .. } = address.entity()
+        && proofs.level == 0
+        && !unproved_ok(prefix)
+    {
+        return Err(level_fault(1, 0));
+    }
+    let member = known.and_then(|id| state.member(id));
+    let shown: Vec<&[u8; 32]> = proofs.tokens.iter().chain(&input.caller.bearer).collect();
+    let owns_session = kept_session(state, input, known).is_some();
+    match settings.policy {
+        Policy::Open => {}
+        _ if input.caller.operator => {}
+        Policy::Token => {
+            let token = shown.iter().find_map(|t| state.token(t, now));
+            match token {
+                Some(token) => {
+                    if token.agent.as_deref().is_some_and(|name| name != address.bare_name()) {
+                        return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
+                    }
+                }
+                None if owns_session => {}
+                None if shown.is_empty() => {
+                    return Err(Fault::new(ErrorCode::TokenRequired, "this network wants its token"));
+                }
+                None => return Err(Fault::new(ErrorCode::InvalidToken, "the token is not valid here")),
+            }
+        }
+        Policy::Invite if member.is_some_and(|m| !m.left) && owns_session => {}
+        Policy::Invite => {
+            return Err(Fault::new(ErrorCode::InviteRequired, "this network admits invited addresses only"));
+        }
+        Policy::DidVerify if proofs.level == 3 => {}
+        Policy::DidVerify => return Err(Fault::new(ErrorCode::DidRequired, "this network admits proven DIDs only")),
+    }
+    if proofs.level < settings.min_verification {
+        return Err(level_fault(settings.min_verification, proofs.level));
+    }
+    if known.is_none() && state.members.len() >= settings.max_members.min(limits::MEMBERS_MAX) {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the members it may have"));
+    }
+    if let Some(member) = member {
+        may_take_over(state, member, owns_session, input.caller.operator)?;
+    }
+    Ok(proofs.level)
+}
+
+/// Step 9: who may have a name that has a live session.
+fn may_take_over(state: &State, member: &Member, owns_session: bool, operator: bool) -> Result<(), Fault> {
+    let secret = state.book.settings.takeover == Takeover::Secret || state.book.settings.policy == Policy::Invite;
+    if member.sessions.is_empty() || owns_session || member.is_human() || operator || !secret {
+        return Ok(());
+    }
+    Err(Fault::new(ErrorCode::AddressTaken, format!("{} is in use: show its session id", member.address)))
+}
+
+fn level_fault(required: u8, presented: u8) -> Fault {
+    let methods = match required {
+        0 => json!([]),
+        1 => json!(["key", "jwt", "did"]),
+        2 => json!(["jwt", "did"]),
+        _ => json!(["did"]),
+    };
+    let details = json!({ "required": required, "presented": presented, "methods": methods });
+    Fault::new(ErrorCode::VerificationRequired, format!("verification level {required} is needed")).details(details)
+}
+
+/// The current session, if the join presents it: then nothing rotates.
+fn kept_session(state: &State, input: &Emit<'_>, known: Option<MemberId>) -> Option<u64> {
+    let shown = [input.caller.session.as_ref(), input.caller.bearer.as_ref()];
+    shown.into_iter().flatten().find_map(|hash| {
+        state.sessions.get(hash).filter(|(member, _)| Some(*member) == known).map(|(_, number)| *number)
+    })
+}
+
+fn granted_role(state: &State, known: Option<MemberId>, wish: &Wish, address: &Address, cap: Option<Role>) -> Role {
+    let wanted = wish.role.as_deref().and_then(Role::from_wire);
+    let current = known.and_then(|id| state.member(id)).map(|m| m.role);
+    let is_agent = !matches!(address.entity(), Entity::Human(_));
+    let first_agent = state.book.settings.profile == Preset::Workspace
+        && is_agent
+        && !state.roster().any(|(id, m)| Some(id) != known && !m.is_human());
+    let role = match (wanted, current) {
+        (Some(Role::Observer), _) => Role::Observer,
+        (_, Some(current)) => current,
+        (_, None) if first_agent => Role::Master,
+        (_, None) => Role::Member,
+    };
+    // Roles are ordered from the most to the least powerful.
+    cap.map_or(role, |cap| role.max(cap))
+}
+
+#[allow(clippy::too_many_arguments, reason = "the fields of one record")]
+fn member_record(
+    old: Option<&Member>,
+    address: &Address,
+    wish: &Wish,
+    role: Role,
+    level: u8,
+    receive: Receive,
+    head: Seq,
+    at: u64,
+) -> Member {
+    let before = old.map(|m| m.profile.clone()).unwrap_or_default();
+    let profile = Profile {
+        agent_type: wish.agent_type.clone().or(before.agent_type),
+        description: wish.description.clone().or(before.description),
+        capabilities: wish.capabilities.clone().unwrap_or(before.capabilities),
+        server_host: wish.server_host.clone().or(before.server_host),
+        working_dir: wish.working_dir.clone().or(before.working_dir),
+    };
+    let mut queueing = old.map(|m| m.queueing.clone()).unwrap_or_default();
+    match receive {
+        Receive::Queue => crate::state::open(&mut queueing, head),
+        Receive::Log => crate::state::close(&mut queueing, head),
+    }
+    Member {
+        address: address.as_str().into(),
+        role,
+        verification: level,
+        profile,
+        joined_at: old.map_or(at, |m| m.joined_at),
+        lax: false,
+        token: None,
+        receive,
+        left: false,
+        removed: false,
+        sessions: old.map(|m| m.sessions.clone()).unwrap_or_default(),
+        revoked: old.map(|m| m.revoked.clone()).unwrap_or_default(),
+        queueing,
+        seats: old.map(|m| m.seats.clone()).unwrap_or_else(BTreeMap::<u32, Vec<Interval>>::new),
+        groups: old.map(|m| m.groups.clone()).unwrap_or_default(),
+    }
+}
+
+/// What is stored of a join: no credentials, no session.
+fn join_payload(payload: &str) -> String {
+    let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return "{}".to_owned() };
+    for secret in ["credentials", "session_id", "token", "resume_after", "replay", "window", "acks"] {
+        map.remove(secret);
+    }
+    Value::Object(map).to_string()
+}
+
+/// `network.agent.leave`: offline, nothing new is queued; with `forget` the membership is deleted.
+pub(crate) fn leave(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let id = draft.member;
+    let Some(member) = state.member(id) else { return Err(ErrorCode::NotAMember.into()) };
+    let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
+    let (address, role) = (member.address.clone(), member.role);
+    let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    fx.change(Change::Queueing { member: id, on: false, left: true, receive: member.receive });
+    fx.change(Change::SessionEnded { member: id, numbers: numbers.clone() });
+    if forget {
+        remove(state, id, now, fx);
+    }
+    live.presence.remove(&id);
+    emit::presence_signal(state, live, &address, role, false, now, fx);
+    fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
+    accepted.left = true;
+    accepted.result = Some(json!({ "address": address, "status": "offline" }));
+    Ok(accepted)
+}
+
+/// Deletes a membership: its pending mail becomes dead letters first.
+pub(crate) fn remove(state: &State, id: MemberId, now: Clock, fx: &mut Effects) -> Option<MemberId> {
+    let member = state.member(id)?;
+    let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
+    crate::tick::dead_letters(state, id, &seqs, "recipient_left", now, fx);
+    fx.change(Change::Removed { member: id });
+    if member.role != Role::Master {
+        return None;
+    }
+    let successor = state.roster().find(|(other, m)| *other != id && !m.is_human() && m.role == Role::Member);
+    let (successor, _) = successor?;
+    fx.change(Change::Role { member: successor, role: Role::Master });
+    Some(successor)
+}
+
+/// `network.agent.remove` by a master, a human or the operator.
+pub(crate) fn remove_agent(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let by = state.member(draft.member);
+    let allowed = by.is_some_and(|m| m.role == Role::Master || m.is_human());
+    if !allowed {
+        return Err(Fault::new(ErrorCode::Forbidden, "only a master or a human removes members"));
+    }
+    let name =
+        ["address", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(Value::as_str).unwrap_or_default();
+    let id = find_named(state, name)
+        .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
+    let numbers: Vec<u64> = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
+    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    let new_master = remove(state, id, now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
+    live.presence.remove(&id);
+    fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
+    let mut result = json!({ "status": "removed" });
+    if let (Some(address), Some(map)) = (new_master, result.as_object_mut()) {
+        map.insert("new_master".into(), json!(address));
+    }
+    accepted.result = Some(result);
+    Ok(accepted)
+}
+
+/// A member by address or bare name, in either dialect.
+pub(crate) fn find_named(state: &State, name: &str) -> Option<MemberId> {
+    let address = Address::parse_in(name, &state.network).ok()?;
+    state.member_id(address.as_str()).or_else(|| match address.entity() {
+        Entity::Agent(name) => state.member_id(&format!("openagents:{name}")),
+        _ => None,
+    })
+}
+
+/// A join that was never sent: compat clients' first event under the network token.
+pub(crate) fn implicit(
+    state: &State,
+    address: &str,
+    token: Option<String>,
+    input: &Emit<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<MemberId, Fault> {
+    let parsed =
+        Address::parse_in(address, &state.network).map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()))?;
+    if state.members.len() >= state.book.settings.max_members.min(limits::MEMBERS_MAX) {
+        return Err(ErrorCode::NetworkFull.into());
+    }
+    if !parsed.is_principal() || RESERVED.contains(&parsed.bare_name()) {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
+    }
+    admit(state, input, &parsed, None, now)?;
+    let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);
+    let cap =
+        token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
+    let role = granted_role(state, None, &Wish::default(), &parsed, cap);
+    let record =
+        member_record(None, &parsed, &Wish::default(), role, 0, Receive::Log, state.book.head, state.stamp(now.wall));
+    fx.commit(Record::Change(Change::Joined { member: id, record: Box::new(Member { lax: true, token, ..record }) }));
+    if let Some(channel) = state.channel_id(DEFAULT_CHANNEL) {
+        fx.change(Change::Seated { channel, member: id });
+    }
+    Ok(id)
+}

@@ -1,0 +1,122 @@
+//! The mod pipeline: guards, transforms, observers, in that order (OpenAgents sheet, section 9).
+//!
+//! Invariant: a guard cannot change an event, a transform cannot refuse one, an observer can do neither.
+
+pub mod auth;
+pub mod enrichment;
+pub mod persistence;
+pub mod rate_limiter;
+
+use crate::glob;
+use crate::input::Clock;
+use crate::presence::Live;
+use crate::state::{MemberId, State};
+use rialto_model::metadata::Metadata;
+use rialto_model::{ErrorCode, Fault};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a mod may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// May refuse.
+    Guard,
+    /// May change.
+    Transform,
+    /// May look.
+    Observe,
+}
+
+/// A loaded mod.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModConfig {
+    /// Name; its address is `mod/{name}`.
+    pub name: Box<str>,
+    /// What it may do.
+    pub mode: Mode,
+    /// Lower runs earlier within its mode.
+    pub priority: i32,
+    /// Patterns on types; none means all.
+    pub intercepts: Vec<String>,
+    /// Its own settings.
+    pub config: Map<String, Value>,
+    /// Off without being unloaded.
+    pub enabled: bool,
+}
+
+impl ModConfig {
+    /// A standard mod with its defaults.
+    pub fn standard(name: &str) -> Result<ModConfig, Fault> {
+        let (mode, priority) = match name {
+            "auth" => (Mode::Guard, 0),
+            "rate-limiter" => (Mode::Guard, 10),
+            "enrichment" => (Mode::Transform, 30),
+            "persistence" => (Mode::Observe, 90),
+            _ => return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not one of this build's mods"))),
+        };
+        Ok(ModConfig { name: name.into(), mode, priority, intercepts: Vec::new(), config: Map::new(), enabled: true })
+    }
+
+    /// Whether the mod looks at events of this type.
+    pub fn intercepts(&self, kind: &str) -> bool {
+        self.enabled && (self.intercepts.is_empty() || self.intercepts.iter().any(|p| glob::matches(p, kind)))
+    }
+
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+        self.config.get(key).and_then(Value::as_f64)
+    }
+
+    pub(crate) fn flag(&self, key: &str, default: bool) -> bool {
+        self.config.get(key).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    pub(crate) fn list(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.config.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+}
+
+/// Pipeline order: mode, priority, name.
+pub fn sort(mods: &mut [ModConfig]) {
+    mods.sort_by(|a, b| (a.mode, a.priority, &a.name).cmp(&(b.mode, b.priority, &b.name)));
+}
+
+/// What the pipeline is asked about.
+#[derive(Debug)]
+pub struct Draft<'d, 'a> {
+    /// Type.
+    pub kind: &'d str,
+    /// The sender; none before its join.
+    pub source: Option<MemberId>,
+    /// The sender's address.
+    pub address: &'d str,
+    /// It goes to everybody.
+    pub broadcast: bool,
+    /// Metadata, which transforms may change.
+    pub metadata: &'d mut Metadata<'a>,
+    /// When it will be stamped.
+    pub stamp: u64,
+}
+
+/// Runs the guards.
+pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+    for config in state.book.mods.iter().filter(|m| m.mode == Mode::Guard && m.intercepts(draft.kind)) {
+        let verdict = match config.name.as_ref() {
+            "auth" => auth::check(state, config, draft, now),
+            "rate-limiter" => rate_limiter::check(&mut live.buckets, config, draft, now),
+            // Only guards of this build can be loaded; anything else fails closed.
+            _ => Err(Fault::from(ErrorCode::ModFailed)),
+        };
+        verdict.map_err(|fault| fault.by(&format!("mod/{}", config.name)))?;
+    }
+    Ok(())
+}
+
+/// Runs the transforms.
+pub(crate) fn transform(state: &State, draft: &mut Draft<'_, '_>) {
+    for config in state.book.mods.iter().filter(|m| m.mode == Mode::Transform && m.intercepts(draft.kind)) {
+        if config.name.as_ref() == "enrichment" {
+            enrichment::enrich(state, config, draft);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What is true only while the process lives: who is there, rate buckets, refusals. Outside the state hash.
+
+use crate::input::{Clock, Emit};
+use crate::mods::rate_limiter::Buckets;
+use crate::state::MemberId;
+use rialto_model::{Fault, Millis, limits};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A call within this time counts as being there.
+pub(crate) const OFFLINE_AFTER_MS: Millis = 60_000;
+/// A session without any call for this long ends.
+pub(crate) const SESSION_IDLE_MS: Millis = 24 * 3600 * 1000;
+
+/// Whether one member is there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Presence {
+    /// Open streams.
+    pub streams: u32,
+    /// Last call, steady clock.
+    pub last_call: Millis,
+    /// What the roster was last told.
+    pub online: bool,
+}
+
+/// A refusal, kept for `explain`.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Id the client gave.
+    pub event_id: String,
+    /// Who sent it, as far as known.
+    pub source: Option<String>,
+    /// Type and target as sent.
+    pub kind: String,
+    /// Target as sent.
+    pub target: String,
+    /// Why it was refused.
+    pub fault: Fault,
+    /// When.
+    pub at: Millis,
+}
+
+/// The volatile part of an engine.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Who is there.
+    pub presence: BTreeMap<MemberId, Presence>,
+    /// Rate limiter's buckets.
+    pub buckets: Buckets,
+    /// The last refusals.
+    pub refusals: VecDeque<Refusal>,
+    /// Makes ids of signals unique.
+    pub signals: u64,
+}
+
+impl Live {
+    /// Notes a call of a member; true if it was offline before.
+    pub fn touch(&mut self, member: MemberId, now: Clock) -> bool {
+        let p = self.presence.entry(member).or_default();
+        p.last_call = now.steady;
+        !std::mem::replace(&mut p.online, true)
+    }
+
+    /// Notes a stream opening or closing.
+    pub fn stream(&mut self, member: MemberId, open: bool, now: Clock) {
+        let p = self.presence.entry(member).or_default();
+        p.streams = if open { p.streams + 1 } else { p.streams.saturating_sub(1) };
+        if open {
+            p.last_call = now.steady;
+        } else if p.streams == 0 {
+            // A closed stream is an absence at once; other calls bring it back.
+            p.last_call = now.steady.saturating_sub(OFFLINE_AFTER_MS);
+        }
+    }
+
+    /// Whether the member is there.
+    pub fn is_online(&self, member: MemberId, now: Clock) -> bool {
+        self.presence
+            .get(&member)
+            .is_some_and(|p| p.streams > 0 || p.online && now.steady < p.last_call + OFFLINE_AFTER_MS)
+    }
+
+    pub(crate) fn refused(&mut self, input: &Emit<'_>, fault: &Fault, now: Clock) {
+        let Some(id) = &input.envelope.id else { return };
+        if self.refusals.len() >= limits::REFUSALS_KEPT_MAX {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back(Refusal {
+            event_id: id.to_string(),
+            source: input.envelope.source.as_deref().or(input.caller.claimed.as_deref()).map(str::to_owned),
+            kind: input.envelope.kind.to_string(),
+            target: input.envelope.target.to_string(),
+            fault: fault.clone(),
+            at: now.wall,
+        });
+    }
+}

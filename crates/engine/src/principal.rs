@@ -1,0 +1,125 @@
+//! Credentials to a principal (OpenAgents sheet, section 1.2).
+//!
+//! Invariant: every source is bound here; no face decides who is who.
+
+use crate::input::{Caller, Clock};
+use crate::state::{Member, MemberId, State};
+use rialto_model::network::{Policy, SessionBinding};
+use rialto_model::{ErrorCode, Fault};
+
+/// Who is calling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// The node's operator.
+    Operator,
+    /// A member.
+    Member(MemberId),
+    /// A holder of the network's credential without a member behind it: a reader, or somebody about to join.
+    Holder {
+        /// The address it claims.
+        claimed: Option<Box<str>>,
+        /// Label of its token; none where the network is open.
+        token: Option<String>,
+    },
+}
+
+impl Principal {
+    /// The member, if it is one.
+    pub fn member(&self) -> Option<MemberId> {
+        match self {
+            Principal::Member(id) => Some(*id),
+            Principal::Operator | Principal::Holder { .. } => None,
+        }
+    }
+}
+
+impl State {
+    /// The token with this hash, unless it has expired.
+    pub(crate) fn token(&self, sha256: &[u8; 32], now: Clock) -> Option<&rialto_model::network::Token> {
+        self.book.tokens.iter().find(|t| &t.sha256 == sha256 && t.expires_at.is_none_or(|end| now.wall < end))
+    }
+
+    /// Finds out who calls.
+    pub fn principal(&self, caller: &Caller, claimed: Option<&str>, now: Clock) -> Result<Principal, Fault> {
+        if let Some(stream) = caller.stream {
+            let live = self
+                .member(stream.member)
+                .is_some_and(|m| !m.removed && m.sessions.iter().any(|s| s.number == stream.number));
+            return if live { Ok(Principal::Member(stream.member)) } else { Err(revoked()) };
+        }
+        let claimed = claimed.or(caller.claimed.as_deref());
+        if let Some(session) = &caller.session {
+            return self.by_session(session, claimed).ok_or_else(|| self.stale(session)).map(Principal::Member);
+        }
+        if caller.operator {
+            return Ok(Principal::Operator);
+        }
+        let Some(bearer) = &caller.bearer else { return self.unproved(claimed) };
+        if let Some(member) = self.by_session(bearer, None) {
+            return Ok(Principal::Member(member));
+        }
+        if let Some(token) = self.token(bearer, now) {
+            let named = token.agent.as_deref().map(|name| format!("agent:{name}"));
+            let claimed = claimed.or(named.as_deref());
+            return self.by_token(claimed, Some(token.label.clone()));
+        }
+        if self.book.settings.policy == Policy::Open && !self.was_session(bearer) {
+            return self.unproved(claimed);
+        }
+        Err(self.stale_bearer(bearer))
+    }
+
+    fn by_session(&self, sha256: &[u8; 32], claimed: Option<&str>) -> Option<MemberId> {
+        let (member, _) = self.sessions.get(sha256)?;
+        let fits = claimed.is_none_or(|c| self.member(*member).is_some_and(|m| m.address.as_ref() == c));
+        fits.then_some(*member)
+    }
+
+    fn unproved(&self, claimed: Option<&str>) -> Result<Principal, Fault> {
+        if self.book.settings.policy != Policy::Open {
+            return Err(Fault::new(ErrorCode::Unauthenticated, "show a session id or a network token as Bearer"));
+        }
+        self.by_token(claimed, None)
+    }
+
+    /// A holder of the network's credential that names an address.
+    fn by_token(&self, claimed: Option<&str>, token: Option<String>) -> Result<Principal, Fault> {
+        let holder = |claimed: Option<&str>| Principal::Holder { claimed: claimed.map(Into::into), token };
+        let Some(address) = claimed else { return Ok(holder(None)) };
+        match self.member_id(address).and_then(|id| self.member(id).map(|m| (id, m))) {
+            Some((id, member)) if self.is_lax(member) => Ok(Principal::Member(id)),
+            Some((_, member)) if !member.removed => Err(Fault::new(
+                ErrorCode::Unauthenticated,
+                format!("{address} speaks with its session id: join first, then send it as Bearer"),
+            )),
+            _ => Ok(holder(Some(address))),
+        }
+    }
+
+    fn is_lax(&self, member: &Member) -> bool {
+        self.book.settings.session_binding == SessionBinding::Lax
+            && member.lax
+            && member.verification == 0
+            && !member.removed
+    }
+
+    fn was_session(&self, sha256: &[u8; 32]) -> bool {
+        self.book.members.iter().any(|m| m.revoked.contains(sha256))
+    }
+
+    fn stale(&self, _session: &[u8; 32]) -> Fault {
+        revoked()
+    }
+
+    fn stale_bearer(&self, bearer: &[u8; 32]) -> Fault {
+        if self.was_session(bearer) {
+            revoked()
+        } else {
+            Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here")
+        }
+    }
+}
+
+pub(crate) fn revoked() -> Fault {
+    Fault::new(ErrorCode::SessionRevoked, "this session has ended: join again")
+}

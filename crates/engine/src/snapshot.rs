@@ -1,0 +1,169 @@
+//! Snapshots: the whole durable state as bytes, and back. Their hash is the state hash.
+//!
+//! Layout: magic, version, length and JSON of the book, then the lists as Roaring bitmaps in key order.
+
+use crate::record::Change;
+use crate::route::StreamKey;
+use crate::state::{Book, State};
+use crate::streams::{Acked, Lists};
+use rialto_model::NetworkId;
+use roaring::RoaringTreemap;
+use sha2::Digest;
+use std::io::{Cursor, Read};
+
+const MAGIC: &[u8; 8] = b"RIALSNP1";
+
+/// A snapshot that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("snapshot is not readable: {0}")]
+pub struct BadSnapshot(pub String);
+
+impl State {
+    /// The state a network begins with; `None` if the record is not its creation.
+    pub fn created(change: &Change, seed: u64) -> Option<State> {
+        let Change::Created { id, number, salt, created_at, created_by, settings, mods } = change else { return None };
+        let network = NetworkId::parse(id).ok()?;
+        let book = Book {
+            id: id.as_str().into(),
+            number: *number,
+            salt: *salt,
+            created_at: *created_at,
+            created_by: created_by.clone(),
+            settings: settings.clone(),
+            tokens: Vec::new(),
+            mods: mods.clone(),
+            mods_revision: 1,
+            members: Vec::new(),
+            channels: Vec::new(),
+            groups: Default::default(),
+            next_session: 1,
+            next_group: 0,
+            head: 0,
+            last_stamp: 0,
+            purged: 0,
+            at_most_once_after: (settings.delivery == rialto_model::network::Delivery::AtMostOnce).then_some(0),
+            dead_letters: Vec::new(),
+            types: Vec::new(),
+            threads: Vec::new(),
+            unstored: Default::default(),
+            narrowed: Default::default(),
+            short_lived: Default::default(),
+            times: Vec::new(),
+            verdicts: Default::default(),
+            receipts: Default::default(),
+            redacted: Vec::new(),
+        };
+        Some(State::from_parts(book, Lists::default(), network, seed))
+    }
+
+    /// The whole state as bytes: the same state gives the same bytes.
+    pub fn to_snapshot(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        // Writing plain data into memory cannot fail.
+        let book = serde_json::to_vec(&self.book).unwrap_or_default();
+        put_block(&mut out, &book);
+        out.extend_from_slice(&(self.lists.streams.len() as u64).to_le_bytes());
+        for (key, list) in &self.lists.streams {
+            let (tag, number) = key_parts(*key);
+            out.push(tag);
+            out.extend_from_slice(&number.to_le_bytes());
+            put_bitmap(&mut out, list);
+        }
+        out.extend_from_slice(&(self.lists.acked.len() as u64).to_le_bytes());
+        for (member, acked) in &self.lists.acked {
+            out.extend_from_slice(&member.to_le_bytes());
+            out.extend_from_slice(&acked.floor.to_le_bytes());
+            put_bitmap(&mut out, &acked.above);
+        }
+        out
+    }
+
+    /// SHA-256 of the snapshot: equal states have equal hashes.
+    pub fn hash(&self) -> [u8; 32] {
+        sha2::Sha256::digest(self.to_snapshot()).into()
+    }
+
+    /// Reads a snapshot back.
+    pub fn from_snapshot(bytes: &[u8], seed: u64) -> Result<State, BadSnapshot> {
+        let bad = |what: &str| BadSnapshot(what.to_owned());
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("wrong magic or version"))?;
+        let mut r = Cursor::new(rest);
+        let book = get_block(&mut r).ok_or_else(|| bad("book is truncated"))?;
+        let book: Book = serde_json::from_slice(&book).map_err(|e| bad(&e.to_string()))?;
+        let mut lists = Lists::default();
+        let truncated = || BadSnapshot("lists are truncated".to_owned());
+        for _ in 0..get_u64(&mut r).ok_or_else(truncated)? {
+            let [tag] = get::<1>(&mut r).ok_or_else(truncated)?;
+            let number = u32::from_le_bytes(get::<4>(&mut r).ok_or_else(truncated)?);
+            let key = key_from(tag, number).ok_or_else(|| bad("unknown stream"))?;
+            lists.streams.insert(key, get_bitmap(&mut r).ok_or_else(truncated)?);
+        }
+        for _ in 0..get_u64(&mut r).ok_or_else(truncated)? {
+            let member = u32::from_le_bytes(get::<4>(&mut r).ok_or_else(truncated)?);
+            let floor = get_u64(&mut r).ok_or_else(truncated)?;
+            let above = get_bitmap(&mut r).ok_or_else(truncated)?;
+            lists.acked.insert(member, Acked { floor, above });
+        }
+        let network = NetworkId::parse(&book.id).map_err(|e| bad(&e.to_string()))?;
+        Ok(State::from_parts(book, lists, network, seed))
+    }
+}
+
+fn key_parts(key: StreamKey) -> (u8, u32) {
+    match key {
+        StreamKey::Inbox(n) => (1, n),
+        StreamKey::Channel(n) => (2, n),
+        StreamKey::Group(n) => (3, n),
+        StreamKey::Broadcast => (4, 0),
+        StreamKey::Thread(n) => (5, n),
+        StreamKey::Source(n) => (6, n),
+        StreamKey::Type(n) => (7, n),
+    }
+}
+
+fn key_from(tag: u8, n: u32) -> Option<StreamKey> {
+    Some(match tag {
+        1 => StreamKey::Inbox(n),
+        2 => StreamKey::Channel(n),
+        3 => StreamKey::Group(n),
+        4 => StreamKey::Broadcast,
+        5 => StreamKey::Thread(n),
+        6 => StreamKey::Source(n),
+        7 => StreamKey::Type(n),
+        _ => return None,
+    })
+}
+
+fn put_block(out: &mut Vec<u8>, block: &[u8]) {
+    out.extend_from_slice(&(block.len() as u64).to_le_bytes());
+    out.extend_from_slice(block);
+}
+
+fn put_bitmap(out: &mut Vec<u8>, bitmap: &RoaringTreemap) {
+    let mut block = Vec::with_capacity(bitmap.serialized_size());
+    // Writing into memory cannot fail.
+    let _ = bitmap.serialize_into(&mut block);
+    put_block(out, &block);
+}
+
+fn get<const N: usize>(r: &mut Cursor<&[u8]>) -> Option<[u8; N]> {
+    let mut buf = [0; N];
+    r.read_exact(&mut buf).ok()?;
+    Some(buf)
+}
+
+fn get_u64(r: &mut Cursor<&[u8]>) -> Option<u64> {
+    get::<8>(r).map(u64::from_le_bytes)
+}
+
+fn get_block(r: &mut Cursor<&[u8]>) -> Option<Vec<u8>> {
+    let len = usize::try_from(get_u64(r)?).ok()?;
+    let at = usize::try_from(r.position()).ok()?;
+    let block = r.get_ref().get(at..at.checked_add(len)?)?.to_vec();
+    r.set_position((at + len) as u64);
+    Some(block)
+}
+
+fn get_bitmap(r: &mut Cursor<&[u8]>) -> Option<RoaringTreemap> {
+    RoaringTreemap::deserialize_from(Cursor::new(get_block(r)?)).ok()
+}

@@ -1,0 +1,323 @@
+//! The durable state of one network: what replaying its log gives.
+//!
+//! Invariant: changed by `apply` alone. Maps are ordered or keep insertion order, so iteration is stable.
+//! Not here: presence, rate buckets and other volatile things (`presence`).
+
+use crate::mods::ModConfig;
+use crate::streams::Lists;
+use indexmap::IndexMap;
+use rialto_model::channel::ChannelStatus;
+use rialto_model::member::{Profile, Receive};
+use rialto_model::network::{Delivery, Settings, Token};
+use rialto_model::{Millis, NetworkId, Role, Seq};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A member by its number in this network; numbers are never used again.
+pub type MemberId = u32;
+/// A channel by its number in this network.
+pub type ChannelId = u32;
+
+/// Index maps with a hasher seeded per engine: stable for a given seed, safe against crafted names.
+pub type Index<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
+
+/// A stretch of seqs: after `from`, up to and including `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Exclusive start.
+    pub from: Seq,
+    /// Inclusive end; the maximum while it is open.
+    pub to: Seq,
+}
+
+impl Interval {
+    /// Open from just after `seq` on.
+    pub fn after(seq: Seq) -> Interval {
+        Interval { from: seq, to: Seq::MAX }
+    }
+
+    /// Whether it holds `seq`.
+    pub fn contains(&self, seq: Seq) -> bool {
+        self.from < seq && seq <= self.to
+    }
+}
+
+/// Opens a stretch after `seq` unless one is open.
+pub(crate) fn open(intervals: &mut Vec<Interval>, seq: Seq) {
+    if !intervals.last().is_some_and(|i| i.to == Seq::MAX) {
+        intervals.push(Interval::after(seq));
+    }
+}
+
+/// Closes the open stretch at `seq`; an empty one vanishes.
+pub(crate) fn close(intervals: &mut Vec<Interval>, seq: Seq) {
+    if let Some(last) = intervals.last_mut().filter(|i| i.to == Seq::MAX) {
+        last.to = seq;
+        if last.from >= seq {
+            intervals.pop();
+        }
+    }
+}
+
+/// A session of a member: only the hash of its secret is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// SHA-256 of the session id.
+    pub sha256: [u8; 32],
+    /// Number within the network, never used again.
+    pub number: u64,
+    /// When it was made.
+    pub created_at: Millis,
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Canonical address.
+    pub address: Box<str>,
+    /// What it may do.
+    pub role: Role,
+    /// 0–3.
+    pub verification: u8,
+    /// What it says of itself.
+    pub profile: Profile,
+    /// First join.
+    pub joined_at: Millis,
+    /// Last join came by the compat dialect, so the network token may speak for it where the network is lax.
+    pub lax: bool,
+    /// Label of the token its last join used.
+    pub token: Option<String>,
+    /// How it receives.
+    pub receive: Receive,
+    /// It left: nothing new is queued.
+    pub left: bool,
+    /// Deleted; the number stays as a tombstone.
+    pub removed: bool,
+    /// Current sessions: one for an agent, several for a human.
+    pub sessions: Vec<Session>,
+    /// Hashes of the last sessions that were taken over, to tell `session_revoked` from an unknown bearer.
+    pub revoked: Vec<[u8; 32]>,
+    /// When mail is queued for it.
+    pub queueing: Vec<Interval>,
+    /// Channels it sits in, each with the stretches it did.
+    pub seats: BTreeMap<ChannelId, Vec<Interval>>,
+    /// Groups it is in.
+    pub groups: BTreeMap<u32, Vec<Interval>>,
+}
+
+impl Member {
+    /// Whether it takes part now.
+    pub fn is_present(&self) -> bool {
+        !self.removed && !self.left
+    }
+
+    /// Whether it sits in the channel now.
+    pub fn sits_in(&self, channel: ChannelId) -> bool {
+        self.seats.get(&channel).and_then(|s| s.last()).is_some_and(|i| i.to == Seq::MAX)
+    }
+
+    /// Whether this is a person.
+    pub fn is_human(&self) -> bool {
+        self.address.starts_with("human:")
+    }
+
+    /// The name without its prefix.
+    pub fn name(&self) -> &str {
+        self.address.split_once(':').map_or(&self.address, |(_, name)| name)
+    }
+}
+
+/// One channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the sheet's own names, section 1.5")]
+pub struct Channel {
+    pub name: Box<str>,
+    pub title: String,
+    pub private: bool,
+    pub master: Option<MemberId>,
+    pub created_by: Option<MemberId>,
+    pub created_at: Millis,
+    pub status: ChannelStatus,
+    pub starred: bool,
+    pub resume_from: Option<String>,
+    /// Who sits here now, in the order of seating.
+    pub seated: Vec<MemberId>,
+}
+
+/// One group; its members may be addresses that have not joined yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Number of its stream.
+    pub number: u32,
+    /// Addresses, in order.
+    pub members: Vec<Box<str>>,
+}
+
+/// A wish for receipts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Id of the event.
+    pub id: Box<str>,
+    /// Who asked.
+    pub source: MemberId,
+    /// Recipients that have not acked.
+    pub waiting: u32,
+}
+
+/// A delivery that ended undelivered, as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of the dead-letter payload")]
+pub struct DeadLetter {
+    pub seq: Seq,
+    pub recipient: Box<str>,
+    pub reason: Box<str>,
+    pub at: Millis,
+}
+
+/// The part of the state that is small and readable: saved as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each name is documented at its type")]
+pub struct Book {
+    pub id: Box<str>,
+    pub number: u32,
+    /// Goes into server-made ids.
+    pub salt: u16,
+    pub created_at: Millis,
+    pub created_by: Option<String>,
+    pub settings: Settings,
+    pub tokens: Vec<Token>,
+    /// Loaded mods, in pipeline order.
+    pub mods: Vec<ModConfig>,
+    pub mods_revision: u64,
+    pub members: Vec<Member>,
+    pub channels: Vec<Channel>,
+    pub groups: BTreeMap<Box<str>, Group>,
+    pub next_session: u64,
+    pub next_group: u32,
+    /// Last assigned position.
+    pub head: Seq,
+    /// Stamp of the last event: stamps never go back.
+    pub last_stamp: Millis,
+    /// Events at or below are purged.
+    pub purged: Seq,
+    /// While the network is at-most-once: events after this are not queued.
+    pub at_most_once_after: Option<Seq>,
+    /// The newest dead letters, for the operator.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Types by number; the order of first use.
+    pub types: Vec<Box<str>>,
+    /// Threads by number: (channel, thread id).
+    pub threads: Vec<(ChannelId, Box<str>)>,
+    /// Events that history does not keep: how many recipients still wait for each.
+    pub unstored: BTreeMap<Seq, u32>,
+    /// Events narrowed by `metadata.to`: who of the audience gets them.
+    pub narrowed: BTreeMap<Seq, Vec<MemberId>>,
+    /// Events with a shorter life than the network's: when each ends.
+    pub short_lived: BTreeMap<Seq, Millis>,
+    /// A time index: the first seq of each second that has events.
+    pub times: Vec<(Millis, Seq)>,
+    /// Non-pass verdicts of mods on committed events, for `explain`.
+    pub verdicts: BTreeMap<Seq, Vec<String>>,
+    /// Events whose sender wants to hear of acks, while somebody has not acked.
+    pub receipts: BTreeMap<Seq, Receipt>,
+    /// Events whose payload was redacted.
+    pub redacted: Vec<Seq>,
+}
+
+/// The durable state: the readable book, the lists, and look-ups derived from them.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The small part.
+    pub book: Book,
+    /// Posting lists and ack state.
+    pub lists: Lists,
+    /// Own id, parsed.
+    pub network: NetworkId,
+    pub(crate) members: Index<Box<str>, MemberId>,
+    pub(crate) channels: Index<Box<str>, ChannelId>,
+    pub(crate) sessions: Index<[u8; 32], (MemberId, u64)>,
+    pub(crate) types: Index<Box<str>, u32>,
+    pub(crate) threads: Index<(ChannelId, Box<str>), u32>,
+}
+
+impl State {
+    /// The state around a book and its lists; look-ups are rebuilt with the engine's seed.
+    pub fn from_parts(book: Book, lists: Lists, network: NetworkId, seed: u64) -> State {
+        let hasher = || foldhash::fast::FixedState::with_seed(seed);
+        let mut state = State {
+            members: Index::with_hasher(hasher()),
+            channels: Index::with_hasher(hasher()),
+            sessions: Index::with_hasher(hasher()),
+            types: Index::with_hasher(hasher()),
+            threads: Index::with_hasher(hasher()),
+            book,
+            lists,
+            network,
+        };
+        for (id, member) in (0..).zip(&state.book.members) {
+            if !member.removed {
+                state.members.insert(member.address.clone(), id);
+                for session in &member.sessions {
+                    state.sessions.insert(session.sha256, (id, session.number));
+                }
+            }
+        }
+        for (id, channel) in (0..).zip(&state.book.channels) {
+            if channel.status != ChannelStatus::Deleted {
+                state.channels.insert(channel.name.clone(), id);
+            }
+        }
+        for (id, name) in (0..).zip(&state.book.types) {
+            state.types.insert(name.clone(), id);
+        }
+        for (id, key) in (0..).zip(&state.book.threads) {
+            state.threads.insert(key.clone(), id);
+        }
+        state
+    }
+
+    /// A member by number.
+    pub fn member(&self, id: MemberId) -> Option<&Member> {
+        self.book.members.get(id as usize)
+    }
+
+    /// A member by canonical address.
+    pub fn member_id(&self, address: &str) -> Option<MemberId> {
+        self.members.get(address).copied()
+    }
+
+    /// A channel by number.
+    pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        self.book.channels.get(id as usize)
+    }
+
+    /// A channel that is not deleted, by name.
+    pub fn channel_id(&self, name: &str) -> Option<ChannelId> {
+        self.channels.get(name).copied()
+    }
+
+    /// Members that are not removed, in join order.
+    pub fn roster(&self) -> impl Iterator<Item = (MemberId, &Member)> {
+        (0..).zip(&self.book.members).filter(|(_, m)| !m.removed)
+    }
+
+    /// The next position.
+    pub fn next_seq(&self) -> Seq {
+        self.book.head + 1
+    }
+
+    /// The stamp of an event committed now.
+    pub fn stamp(&self, wall: Millis) -> Millis {
+        self.book.last_stamp.max(wall)
+    }
+
+    /// Whether the named mod is loaded and enabled.
+    pub fn has_mod(&self, name: &str) -> bool {
+        self.book.mods.iter().any(|m| m.enabled && m.name.as_ref() == name)
+    }
+
+    /// Whether deliveries of new events are tracked.
+    pub fn is_tracked(&self) -> bool {
+        self.book.settings.delivery == Delivery::AtLeastOnce
+    }
+}
