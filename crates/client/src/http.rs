@@ -1,0 +1,503 @@
+//! Single calls over HTTP: the wrapper, the errors, and the calls every member may make (sheet section 12.5).
+
+use crate::endpoint::{Endpoint, encode};
+use crate::error::{ApiError, ClientError};
+use crate::event::{Draft, Event, Page};
+use crate::join::{JoinOptions, Joined};
+use crate::query::{EventQuery, query_string};
+use crate::secret::Secret;
+use crate::tls;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A JSON answer is at most this long; streams are not counted.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// A line of a streamed answer is at most this long.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+/// A node's HTTP door. Cloning shares the connections.
+#[derive(Debug, Clone)]
+pub struct Http {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: Endpoint,
+    network: Option<String>,
+    bearer: Option<Secret>,
+}
+
+/// The answer to one sent event: the event as committed, and what the node says about it.
+#[derive(Debug, Clone)]
+pub struct Emitted {
+    /// The event after mods.
+    pub event: Event,
+    /// Its position; absent for what is never stored.
+    pub seq: Option<u64>,
+    /// Whether the node had it already.
+    pub duplicate: bool,
+    /// What the promise is worth.
+    pub durability: Option<String>,
+    /// The result of a request to `core`.
+    pub result: Option<Value>,
+    /// The first event in reply, when we waited for one.
+    pub response: Option<Event>,
+    /// The whole answer as it came.
+    pub raw: Box<RawValue>,
+}
+
+/// One line of the answer to several sent events.
+#[derive(Debug, Clone, Deserialize)]
+pub struct BatchResult {
+    /// The event's id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Whether it was accepted.
+    pub ok: bool,
+    /// Why not.
+    #[serde(default)]
+    pub error: Option<Value>,
+}
+
+/// Which deliveries to ack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acked {
+    /// Exactly these.
+    Ids(Vec<String>),
+    /// All of mine up to and including this one.
+    UpTo(String),
+}
+
+#[derive(Deserialize)]
+struct Wrapper<T> {
+    data: T,
+}
+
+#[derive(Deserialize)]
+struct EmittedMore {
+    seq: Option<u64>,
+    #[serde(default)]
+    duplicate: bool,
+    durability: Option<String>,
+    result: Option<Value>,
+    response: Option<Event>,
+}
+
+impl Http {
+    /// A client of the node at `url`; nothing is connected yet.
+    pub fn new(url: &str) -> Result<Http, ClientError> {
+        let endpoint = Endpoint::parse(url)?;
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_WAIT));
+        connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let config = tls::config_for(&endpoint)?;
+        let https = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config((*config).clone())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new()).build(https);
+        Ok(Http { client, endpoint, network: None, bearer: None })
+    }
+
+    /// The same client presenting this credential.
+    pub fn with_bearer(mut self, bearer: impl Into<Secret>) -> Http {
+        self.bearer = Some(bearer.into());
+        self
+    }
+
+    /// The same client speaking to this network (id or name) instead of the node's default one.
+    pub fn with_network(mut self, network: Option<String>) -> Http {
+        self.network = network;
+        self
+    }
+
+    /// Where the node is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The network spoken to, if one was chosen.
+    pub fn network(&self) -> Option<&str> {
+        self.network.as_deref().or(self.endpoint.network())
+    }
+
+    pub(crate) fn bearer(&self) -> Option<&Secret> {
+        self.bearer.as_ref()
+    }
+
+    /// `POST /v1/join`.
+    pub async fn join(&self, options: &JoinOptions) -> Result<Joined, ClientError> {
+        self.post("join", &options.payload()).await
+    }
+
+    /// `POST /v1/leave`; with `forget` the membership itself ends.
+    pub async fn leave(&self, address: &str, forget: bool) -> Result<Value, ClientError> {
+        self.post("leave", &json!({ "agent_id": address, "forget": forget })).await
+    }
+
+    /// `POST /v1/heartbeat`.
+    pub async fn heartbeat(&self, address: &str) -> Result<Value, ClientError> {
+        self.post("heartbeat", &json!({ "agent_id": address })).await
+    }
+
+    /// `POST /v1/events` with one event; waits up to `wait` (at most 60 s) for the first reply to it.
+    pub async fn emit(&self, draft: &Draft, wait: Option<Duration>) -> Result<Emitted, ClientError> {
+        let seconds = wait.map(|w| w.as_secs().clamp(1, 60));
+        let path = format!("events{}", query_string([("wait", seconds.map(|s| s.to_string()))]));
+        let limit = ANSWER_WAIT + Duration::from_secs(seconds.unwrap_or(0));
+        let body = to_json(draft)?;
+        let raw: Box<RawValue> =
+            self.call(Method::POST, self.endpoint.call(self.network(), &path), Some(body), limit).await?;
+        let event: Event = from_json(raw.get())?;
+        let more: EmittedMore = from_json(raw.get())?;
+        Ok(Emitted {
+            event,
+            seq: more.seq,
+            duplicate: more.duplicate,
+            durability: more.durability,
+            result: more.result,
+            response: more.response,
+            raw,
+        })
+    }
+
+    /// `POST /v1/events` with several events: processed in order, answered one by one, not atomic.
+    pub async fn emit_batch(&self, drafts: &[Draft]) -> Result<Vec<BatchResult>, ClientError> {
+        #[derive(Deserialize)]
+        struct Results {
+            results: Vec<BatchResult>,
+        }
+        let answer: Results = self.post("events", &drafts).await?;
+        Ok(answer.results)
+    }
+
+    /// `GET /v1/events`.
+    pub async fn events(&self, query: &EventQuery) -> Result<Page, ClientError> {
+        let path = format!("events{}", query.to_query());
+        let limit = ANSWER_WAIT + Duration::from_secs(query.wait_s.unwrap_or(0));
+        self.call(Method::GET, self.endpoint.call(self.network(), &path), None, limit).await
+    }
+
+    /// `POST /v1/ack`: how many deliveries that settled.
+    pub async fn ack(&self, acked: &Acked) -> Result<u64, ClientError> {
+        #[derive(Deserialize)]
+        struct Count {
+            acked: u64,
+        }
+        let body = match acked {
+            Acked::Ids(ids) => json!({ "ids": ids }),
+            Acked::UpTo(id) => json!({ "up_to": id }),
+        };
+        let count: Count = self.post("ack", &body).await?;
+        Ok(count.acked)
+    }
+
+    /// `GET /v1/discover`: agents, channels, mods, resources, groups. With `detail` channels come as objects.
+    pub async fn discover(&self, detail: bool) -> Result<Value, ClientError> {
+        let query = query_string([("detail", detail.then(|| "full".to_owned()))]);
+        self.get(&format!("discover{query}")).await
+    }
+
+    /// `GET /v1/profile`: what the network says of itself to anybody.
+    pub async fn profile(&self) -> Result<Value, ClientError> {
+        self.get("profile").await
+    }
+
+    /// `GET /v1/events/{id}/explain`: who got an event, how far it is, and why not further.
+    pub async fn explain(&self, event_id: &str) -> Result<Value, ClientError> {
+        self.get(&format!("events/{}/explain", encode(event_id))).await
+    }
+
+    /// `GET /v1/events/conversations`: direct rooms.
+    pub async fn conversations(&self) -> Result<Value, ClientError> {
+        self.get("events/conversations").await
+    }
+
+    /// `GET /v1/threads?channel=`.
+    pub async fn threads(&self, channel: &str) -> Result<Value, ClientError> {
+        self.get(&format!("threads?channel={}", encode(channel))).await
+    }
+
+    /// Any `GET` under the chosen network.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let url = self.endpoint.call(self.network(), path);
+        self.call(Method::GET, url, None, ANSWER_WAIT).await
+    }
+
+    /// Any `POST` under the chosen network.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &(impl serde::Serialize + ?Sized),
+    ) -> Result<T, ClientError> {
+        let url = self.endpoint.call(self.network(), path);
+        self.call(Method::POST, url, Some(to_json(body)?), ANSWER_WAIT).await
+    }
+
+    pub(crate) async fn node_call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, ClientError> {
+        let body = body.map(to_json).transpose()?;
+        self.call(method, self.endpoint.node(path), body, ANSWER_WAIT).await
+    }
+
+    /// A call whose answer is read piece by piece. `what` is the answer's media type.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        url: String,
+        body: Option<String>,
+        headers: &[(&str, String)],
+    ) -> Result<Body, ClientError> {
+        let response = within(ANSWER_WAIT, &url, self.request(method, &url, body, headers)).await?;
+        let status = response.status().as_u16();
+        let length = header(&response, "content-length").and_then(|text| text.parse().ok());
+        let mut body = Body { incoming: response.into_body(), url, length, rest: BytesMut::new() };
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        let bytes = body.collect_answer().await?;
+        Err(ApiError::from_http(status, &bytes).into())
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        url: String,
+        body: Option<String>,
+        limit: Duration,
+    ) -> Result<T, ClientError> {
+        let exchange = async {
+            let response = self.request(method, &url, body, &[]).await?;
+            let status = response.status().as_u16();
+            let bytes = collect(response.into_body(), &url).await?;
+            Ok((status, bytes))
+        };
+        let (status, bytes) = within(limit, &url, exchange).await?;
+        if !(200..300).contains(&status) {
+            return Err(ApiError::from_http(status, &bytes).into());
+        }
+        let text =
+            std::str::from_utf8(&bytes).map_err(|_| ClientError::Protocol("the answer is not UTF-8".to_owned()))?;
+        let wrapper: Wrapper<T> = from_json(text)?;
+        Ok(wrapper.data)
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<String>,
+        headers: &[(&str, String)],
+    ) -> Result<Response<Incoming>, ClientError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(url)
+            .header("user-agent", concat!("rialto/", env!("CARGO_PKG_VERSION")));
+        if let Some(bearer) = &self.bearer {
+            request = request.header("authorization", format!("Bearer {}", bearer.expose()));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let request = request
+            .body(Full::from(body.unwrap_or_default()))
+            .map_err(|e| ClientError::Protocol(format!("the request cannot be made: {e}")))?;
+        self.client.request(request).await.map_err(|e| unreachable_at(&self.endpoint.base(), &e))
+    }
+}
+
+/// A streamed answer.
+#[derive(Debug)]
+pub struct Body {
+    incoming: Incoming,
+    url: String,
+    length: Option<u64>,
+    rest: BytesMut,
+}
+
+impl Body {
+    /// The announced length, if there is one.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// The next bytes; none at the end. A broken connection is an error, never a quiet end.
+    /// Safe to drop at any await: nothing read is lost.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.split().freeze()));
+        }
+        self.more().await
+    }
+
+    /// The next line without its end; none at the end. Safe to drop at any await.
+    pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+                let line = self.rest.split_to(end + 1);
+                return Ok(Some(text_of(&line)));
+            }
+            if self.rest.len() > LINE_BYTES_MAX {
+                return Err(ClientError::Protocol("a line of the answer is too long".to_owned()));
+            }
+            match self.more().await? {
+                Some(bytes) => self.rest.extend_from_slice(&bytes),
+                None if self.rest.is_empty() => return Ok(None),
+                None => {
+                    let line = self.rest.split();
+                    return Ok(Some(text_of(&line)));
+                }
+            }
+        }
+    }
+
+    async fn more(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while let Some(frame) = self.incoming.frame().await {
+            let frame = frame.map_err(|e| unreachable_at(&self.url, &e))?;
+            if let Ok(bytes) = frame.into_data()
+                && !bytes.is_empty()
+            {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn collect_answer(&mut self) -> Result<Bytes, ClientError> {
+        let mut all = BytesMut::new();
+        while let Some(bytes) = self.more().await? {
+            all.extend_from_slice(&bytes);
+            if all.len() > LINE_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(all.freeze())
+    }
+}
+
+fn text_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end_matches(['\r', '\n']).to_owned()
+}
+
+async fn collect(incoming: Incoming, url: &str) -> Result<Bytes, ClientError> {
+    match Limited::new(incoming, ANSWER_BYTES_MAX).collect().await {
+        Ok(all) => Ok(all.to_bytes()),
+        Err(e) => Err(ClientError::Unreachable { url: url.to_owned(), reason: e.to_string() }),
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    url: &str,
+    work: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => Err(ClientError::Timeout {
+            url: url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            seconds: limit.as_secs(),
+        }),
+    }
+}
+
+/// The innermost cause says what happened (`Connection refused`); the outer ones only where.
+fn unreachable_at(url: &str, error: &dyn std::error::Error) -> ClientError {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    ClientError::Unreachable {
+        url: url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        reason: cause.to_string(),
+    }
+}
+
+fn header<'a>(response: &'a Response<Incoming>, name: &str) -> Option<&'a str> {
+    response.headers().get(name)?.to_str().ok()
+}
+
+fn to_json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, ClientError> {
+    serde_json::to_string(value).map_err(|e| ClientError::Protocol(format!("the request is not JSON: {e}")))
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, ClientError> {
+    serde_json::from_str(text).map_err(|e| ClientError::Protocol(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::HttpServer;
+    use rialto_model::ErrorCode;
+
+    fn ok(data: &str) -> String {
+        format!(r#"{{"code":0,"message":"ok","data":{data}}}"#)
+    }
+
+    #[tokio::test]
+    async fn calls_carry_bearer_network_and_body() {
+        let server = HttpServer::answering(vec![(
+            200,
+            ok(r#"{"network_id":"n1","address":"agent:a","session_id":"S","role":"member"}"#),
+        )])
+        .await;
+        let http = Http::new(&server.url).unwrap().with_bearer("T").with_network(Some("n1".into()));
+        let joined = http.join(&JoinOptions::new("agent:a")).await.unwrap();
+        assert_eq!(joined.session_id.expose(), "S");
+        let request = server.requests().await.remove(0);
+        assert!(request.starts_with("POST /v1/ws/n1/join HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("authorization: Bearer T\r\n"), "{request}");
+        assert!(request.ends_with(r#"{"agent_id":"agent:a"}"#), "{request}");
+    }
+
+    #[tokio::test]
+    async fn an_emitted_event_keeps_its_raw_answer() {
+        let data = r#"{"id":"e1","type":"a.b","source":"agent:a","target":"core","payload":{"n": 1.0},"metadata":{},"timestamp":1,"network":"n","visibility":"direct","seq":4,"duplicate":true,"durability":"sync","response":null}"#;
+        let server = HttpServer::answering(vec![(200, ok(data))]).await;
+        let http = Http::new(&server.url).unwrap();
+        let draft = Draft::new("a.b", "core", json!({}));
+        let emitted = http.emit(&draft, Some(Duration::from_secs(90))).await.unwrap();
+        assert_eq!((emitted.seq, emitted.duplicate), (Some(4), true));
+        assert_eq!(emitted.raw.get(), data);
+        let request = server.requests().await.remove(0);
+        assert!(request.starts_with("POST /v1/events?wait=60 "), "{request}");
+    }
+
+    #[tokio::test]
+    async fn refusals_are_typed() {
+        let body = r#"{"code":401,"message":"session_revoked: newer join","data":null,"error":{"code":"session_revoked","message":"newer join","event_id":null,"retryable":false}}"#;
+        let server = HttpServer::answering(vec![(401, body.to_owned()), (200, "nonsense".to_owned())]).await;
+        let http = Http::new(&server.url).unwrap();
+        let error = http.heartbeat("agent:a").await.unwrap_err();
+        assert!(error.is(ErrorCode::SessionRevoked), "{error}");
+        assert!(matches!(http.profile().await, Err(ClientError::Protocol(_))));
+    }
+
+    #[tokio::test]
+    async fn nobody_there_says_where() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let error = Http::new(&url).unwrap().profile().await.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot reach {url}: ")), "{error}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The Rust client of a Rialto node: join, send, receive, ack, resume.
+//!
+//! [`Http`] makes single calls, [`Stream`] holds one WebSocket conversation over any number of connections, and
+//! [`Tail`] follows events over server-sent events. All three speak the OpenAgents wire (sheet sections 12 and 13).
+//! Not here: settings, files, terminals (`rialto-cli`), and every rule the node itself enforces.
+
+mod ack;
+mod admin;
+mod backoff;
+mod endpoint;
+mod error;
+mod event;
+mod http;
+mod join;
+mod link;
+mod query;
+mod secret;
+mod sse;
+mod stream;
+#[cfg(test)]
+mod testing;
+mod tls;
+
+pub use ack::{AckFloor, Seen};
+pub use admin::{NewNetwork, NewToken};
+pub use backoff::Backoff;
+pub use endpoint::Endpoint;
+pub use error::{ApiError, ClientError};
+pub use event::{Delivery, Draft, Event, Page, Receipt, fresh_id};
+pub use http::{Acked, BatchResult, Body, Emitted, Http};
+pub use join::{JoinOptions, Joined};
+pub use link::{Closed, Link};
+pub use query::EventQuery;
+pub use secret::Secret;
+pub use sse::Tail;
+pub use stream::{Sender, Stream};
