@@ -133,14 +133,12 @@ impl StoreError {
         Self::Damaged(Box::new(Damage { file: file.to_path_buf(), offset, what: what.into(), kept: None }))
     }
 
-    /// Wraps a disk error; a full disk and a read-only one become kinds of their own.
+    /// Wraps a disk error; a place that refuses writes is a kind of its own.
     pub(crate) fn io(op: &'static str, path: &Path, error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-                Self::ReadOnly { path: path.to_path_buf() }
-            }
-            _ => Self::Io { op, path: path.to_path_buf(), source: Arc::new(error) },
+        if matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied) {
+            return Self::ReadOnly { path: path.to_path_buf() };
         }
+        Self::Io { op, path: path.to_path_buf(), source: Arc::new(error) }
     }
 }
 

@@ -32,6 +32,9 @@ use crate::store::{
     Snapshot, Store, VerifyReport, Visit,
 };
 
+/// First and last seq of a network in a log, and the log.
+type Holder<D> = (u64, u64, Arc<Lane<D>>);
+
 /// A store in a data directory.
 #[derive(Debug)]
 pub struct LocalStore<D: Disk = RealDisk> {
@@ -149,7 +152,7 @@ impl<D: Disk> LocalStore<D> {
     }
 
     /// Logs with events of a network: first and last seq, oldest first.
-    fn lanes_of(&self, network: u32) -> Result<Vec<(u64, u64, Arc<Lane<D>>)>, StoreError> {
+    fn lanes_of(&self, network: u32) -> Result<Vec<Holder<D>>, StoreError> {
         let mut found = Vec::new();
         for (_, lane) in self.all_lanes() {
             if let Some((first, last)) = lane.view.bounds(network)? {

@@ -1,1 +1,216 @@
-//! Crash tests.
+//! Random batches, random crashes and failures on the fault disk: what was promised is there, and nothing that was never written.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::budget::Budget;
+use crate::class::Class;
+use crate::disk::fault::{Call, FaultDisk};
+use crate::record::EVENT_KIND;
+
+const DIR: &str = "/log/std";
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A group of batches: network, records, body size, whether it asks for a flush.
+    Commit(Vec<(u32, u8, u16, bool)>),
+    Tidy,
+    /// Power cut.
+    Crash,
+    /// Process killed.
+    Kill,
+    /// Clean stop and start.
+    Restart,
+    /// A failure of a later call, then a reopen when it bites.
+    Fail(Call, u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let batch = (1..4_u32, 1..5_u8, 0..600_u16, any::<bool>());
+    let call = prop_oneof![
+        Just(Call::Write),
+        Just(Call::Sync),
+        Just(Call::SyncDir),
+        Just(Call::Rename),
+        Just(Call::Create),
+        Just(Call::Preallocate)
+    ];
+    prop_oneof![
+        12 => proptest::collection::vec(batch, 1..5).prop_map(Step::Commit),
+        2 => Just(Step::Tidy),
+        2 => Just(Step::Crash),
+        1 => Just(Step::Kill),
+        1 => Just(Step::Restart),
+        2 => (call, 0..4_u8).prop_map(|(call, skip)| Step::Fail(call, skip)),
+    ]
+}
+
+/// What the log was given, and what it promised.
+#[derive(Debug, Default)]
+struct Oracle {
+    /// Per LSN what was written there; a later life may write another over a lost one.
+    written: BTreeMap<Lsn, Vec<u8>>,
+    /// Promised to survive a power cut.
+    synced: Lsn,
+    /// Promised to survive the end of the process.
+    given: Lsn,
+    next: u64,
+}
+
+struct World {
+    disk: FaultDisk,
+    log: Option<Log<FaultDisk>>,
+    oracle: Oracle,
+    lives: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut world = Self { disk: FaultDisk::new(seed), log: None, oracle: Oracle::default(), lives: 0 };
+        world.start();
+        world
+    }
+
+    fn start(&mut self) {
+        self.lives += 1;
+        let options = LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives };
+        let budget = Arc::new(Budget::new(None));
+        let opened = Log::open(self.disk.clone(), Path::new(DIR), Class::STD, options, budget);
+        self.log = Some(opened.expect("opens after whatever happened").log);
+    }
+
+    fn log(&mut self) -> &mut Log<FaultDisk> {
+        self.log.as_mut().unwrap()
+    }
+
+    fn commit(&mut self, batches: &[(u32, u8, u16, bool)]) {
+        let mut group = Vec::new();
+        let mut bodies = Vec::new();
+        for (network, records, size, sync) in batches {
+            let mut batch = Batch::new(*network);
+            let mut of_batch = Vec::new();
+            for _ in 0..*records {
+                self.oracle.next += 1;
+                let seq = self.oracle.next;
+                let mut body = seq.to_le_bytes().to_vec();
+                body.resize(8 + usize::from(*size), u8::try_from(seq % 251).unwrap());
+                batch.push(EVENT_KIND, 1, seq, seq, &body).unwrap();
+                of_batch.push(body);
+            }
+            bodies.push(of_batch);
+            let flush = if *sync { Flush::Sync } else { Flush::Os };
+            group.push(Waiting { batch, epoch: 1, flush, outcome: None });
+        }
+        let before = self.log().view.read_inner().open.last_lsn;
+        self.log().commit(&mut group);
+        let mut lsn = before;
+        for (waiting, of_batch) in group.iter().zip(&bodies) {
+            if let Some(Ok((first, last))) = &waiting.outcome {
+                assert_eq!((*first, *last), (lsn + 1, lsn + of_batch.len() as u64));
+                self.oracle.given = *last;
+                if group.iter().any(|w| w.flush == Flush::Sync) {
+                    self.oracle.synced = *last;
+                }
+            }
+            // A failed batch may have reached the disk, under the LSNs that were next.
+            for body in of_batch {
+                lsn += 1;
+                self.oracle.written.insert(lsn, body.clone());
+            }
+        }
+        if self.log().broken().is_some() {
+            self.disk.heal();
+            self.log().reopen().expect("reopens on a healed disk");
+            self.check(self.oracle.given);
+        }
+    }
+
+    /// Everything up to `promised` is there, and all that is there was written.
+    fn check(&mut self, promised: Lsn) {
+        let mut seen = 0;
+        let view = self.log().view();
+        let mut events = Vec::new();
+        let last = view
+            .replay(None, 0, &mut |record| {
+                seen += 1;
+                assert_eq!(record.lsn, seen);
+                events.push((record.network, record.seq, record.lsn));
+                ControlFlow::Continue(())
+            })
+            .expect("replays");
+        assert_eq!(last, seen);
+        assert!(seen >= promised, "{promised} promised, {seen} there");
+        for (network, seq, lsn) in events {
+            let mut got = Vec::new();
+            let mut visit = |record: crate::record::RecordRef<'_>| {
+                got.push(record.body.to_vec());
+                ControlFlow::Continue(())
+            };
+            view.read(network, &mut std::iter::once(seq), &mut visit).map(|_| ()).expect("reads");
+            assert_eq!(got.len(), 1, "seq {seq} of {network}");
+            assert_eq!(got.first(), self.oracle.written.get(&lsn), "LSN {lsn}");
+            assert_eq!(view.find(network, seq).expect("finds"), vec![seq]);
+        }
+    }
+
+    /// After a start: what is there is what there is, and new LSNs follow it.
+    fn settle(&mut self) {
+        let last = self.log().view.read_inner().open.last_lsn;
+        self.oracle.given = last;
+        self.oracle.synced = last;
+        self.oracle.written.retain(|lsn, _| *lsn <= last);
+    }
+
+    fn run(&mut self, step: &Step) {
+        match step {
+            Step::Commit(batches) => self.commit(batches),
+            Step::Tidy => {
+                let _ = self.log().view.tidy();
+            }
+            Step::Crash => {
+                self.disk.crash();
+                self.log = None;
+                self.start();
+                self.check(self.oracle.synced);
+                self.settle();
+            }
+            Step::Kill => {
+                self.disk.kill();
+                self.log = None;
+                self.start();
+                self.check(self.oracle.given);
+                self.settle();
+            }
+            Step::Restart => {
+                self.disk.heal();
+                self.log().close().expect("closes");
+                self.disk.crash();
+                self.log = None;
+                self.start();
+                self.check(self.oracle.given);
+                self.settle();
+            }
+            Step::Fail(call, skip) => self.disk.fail(*call, u32::from(*skip), io::ErrorKind::Other, false),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn what_was_promised_survives(seed: u64, steps in proptest::collection::vec(step(), 1..40)) {
+        let mut world = World::new(seed);
+        for step in &steps {
+            world.run(step);
+        }
+        world.disk.heal();
+        let given = world.oracle.given;
+        world.check(given);
+    }
+}

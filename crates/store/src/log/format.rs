@@ -195,7 +195,7 @@ pub(crate) fn batch_head(bytes: &[u8], seed: Seed) -> Option<BatchHead> {
     };
     let sane = found.count > 0
         && found.bytes as usize <= BATCH_BYTES_MAX
-        && found.bytes as usize % ALIGN == 0
+        && (found.bytes as usize).is_multiple_of(ALIGN)
         && found.first_lsn > 0
         && found.first_lsn.checked_add(u64::from(found.count)).is_some();
     sane.then_some(found)
@@ -305,10 +305,7 @@ mod tests {
     fn every_flipped_bit_is_noticed() {
         let seed = Seed::of(9);
         let good = sealed(seed);
-        let first = match record(&good[BATCH_HEAD..], seed) {
-            Found::Record(_, size) => size,
-            other => panic!("{other:?}"),
-        };
+        let Found::Record(_, first) = record(&good[BATCH_HEAD..], seed) else { panic!() };
         for bit in 0..(BATCH_HEAD + first) * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);

@@ -132,7 +132,7 @@ impl<D: Disk> Opening<D> {
 
     fn check_all_there(&self, files: &Files, control: &Control) -> Result<(), StoreError> {
         let missing = |number: u64, what: &str| StoreError::damaged(&segment_path(&self.dir, number), 0, what);
-        let numbers = files.segments.iter().map(|(number, _)| *number);
+        let mut numbers = files.segments.iter().map(|(number, _)| *number);
         for (here, next) in numbers.clone().zip(numbers.clone().skip(1)) {
             if next != here + 1 {
                 return Err(missing(here + 1, "segment is missing"));
@@ -145,7 +145,7 @@ impl<D: Disk> Opening<D> {
         if oldest > control.oldest.max(1) {
             return Err(missing(control.oldest, "segment is missing"));
         }
-        if numbers.last().is_none_or(|last| last < control.newest) {
+        if numbers.next_back().is_none_or(|last| last < control.newest) {
             return Err(missing(control.newest, "segment is missing"));
         }
         Ok(())

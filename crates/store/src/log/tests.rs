@@ -1,1 +1,223 @@
-//! Tests of the log value.
+//! The log value on the fault disk: tails, ghosts, damage.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::budget::Budget;
+use crate::class::Class;
+use crate::disk::fault::FaultDisk;
+
+const DIR: &str = "/log/std";
+const BODY: &[u8] = b"a body of some length, the same for every record here";
+
+fn open(disk: &FaultDisk, seed: u64) -> Result<Opened<FaultDisk>, StoreError> {
+    let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed };
+    Log::open(disk.clone(), Path::new(DIR), Class::STD, options, Arc::new(Budget::new(None)))
+}
+
+fn segment() -> PathBuf {
+    segment_path(Path::new(DIR), 1)
+}
+
+/// Commits one group of one-record batches.
+fn commit(log: &mut Log<FaultDisk>, seqs: std::ops::RangeInclusive<u64>, flush: Flush) {
+    let waiting = |seq| {
+        let mut batch = Batch::new(1);
+        batch.push(1, 0, seq, 0, BODY).unwrap();
+        Waiting { batch, epoch: 1, flush, outcome: None }
+    };
+    let mut group: Vec<Waiting> = seqs.map(waiting).collect();
+    log.commit(&mut group);
+    assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Ok(_)))));
+}
+
+fn seqs(log: &Log<FaultDisk>) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    let visit = &mut |record: crate::record::RecordRef<'_>| {
+        seqs.push(record.seq);
+        ControlFlow::Continue(())
+    };
+    log.view().replay(None, 0, visit).unwrap();
+    seqs
+}
+
+fn batch_size() -> u64 {
+    (BATCH_HEAD + format::padded(format::RECORD_HEAD + BODY.len())) as u64
+}
+
+fn place(batch: u64) -> u64 {
+    SEGMENT_HEAD as u64 + batch * batch_size()
+}
+
+#[test]
+fn what_was_cut_never_comes_back() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=2, Flush::Sync);
+    commit(&mut log, 3..=4, Flush::Os);
+    // The first batch of the unflushed group is lost, the second is whole.
+    disk.flip(&segment(), place(2) + 60, 1).unwrap();
+    disk.kill();
+    let opened = open(&disk, 2).unwrap();
+    assert_eq!(seqs(&opened.log), vec![1, 2]);
+    let note = opened.notes.first().unwrap();
+    assert!(note.what.contains("cut after LSN 2") && note.kept.is_some(), "{note}");
+    let mut log = opened.log;
+    // As long as the lost one: the whole one would follow it without a gap.
+    commit(&mut log, 30..=30, Flush::Os);
+    disk.kill();
+    assert_eq!(seqs(&open(&disk, 3).unwrap().log), vec![1, 2, 30]);
+}
+
+#[test]
+fn a_torn_tail_after_a_clean_stop_is_cut_too() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=2, Flush::Sync);
+    log.close().unwrap();
+    let mut log = open(&disk, 2).unwrap().log;
+    commit(&mut log, 3..=4, Flush::Os);
+    disk.flip(&segment(), place(2) + 60, 1).unwrap();
+    disk.kill();
+    let mut log = open(&disk, 3).unwrap().log;
+    assert_eq!(seqs(&log), vec![1, 2]);
+    commit(&mut log, 30..=30, Flush::Os);
+    disk.kill();
+    assert_eq!(seqs(&open(&disk, 4).unwrap().log), vec![1, 2, 30]);
+}
+
+#[test]
+fn the_last_record_cut_at_every_byte_loses_only_its_batch() {
+    for keep in 0..batch_size() {
+        let disk = FaultDisk::new(1);
+        let mut log = open(&disk, 1).unwrap().log;
+        commit(&mut log, 1..=3, Flush::Os);
+        let file = disk.open(&segment(), true).unwrap();
+        file.truncate(place(2) + keep).unwrap();
+        disk.kill();
+        let mut log = open(&disk, 2).unwrap().log;
+        assert_eq!(seqs(&log), vec![1, 2], "{keep} bytes kept");
+        commit(&mut log, 3..=3, Flush::Sync);
+        assert_eq!(seqs(&log), vec![1, 2, 3]);
+    }
+}
+
+#[test]
+fn every_flipped_bit_below_the_durable_end_is_damage_named() {
+    for byte in SEGMENT_HEAD as u64..place(3) {
+        let disk = FaultDisk::new(1);
+        let mut log = open(&disk, 1).unwrap().log;
+        for seq in 1..=5 {
+            commit(&mut log, seq..=seq, Flush::Sync);
+        }
+        disk.flip(&segment(), byte, 1 << (byte % 8)).unwrap();
+        disk.crash();
+        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("byte {byte} went unnoticed") };
+        assert_eq!(damage.file, segment());
+        let batch = (byte - SEGMENT_HEAD as u64) / batch_size();
+        assert!((place(batch)..place(batch + 1)).contains(&damage.offset), "byte {byte}: {damage}");
+        assert!(disk.exists(&damage.kept.clone().unwrap()).unwrap());
+        // Still refused the next time.
+        assert!(matches!(open(&disk, 3), Err(StoreError::Damaged(_))));
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_segment_header_is_damage() {
+    for byte in 0..SEGMENT_HEAD as u64 {
+        let disk = FaultDisk::new(1);
+        let mut log = open(&disk, 1).unwrap().log;
+        commit(&mut log, 1..=1, Flush::Sync);
+        disk.flip(&segment(), byte, 0x10).unwrap();
+        disk.kill();
+        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("byte {byte} went unnoticed") };
+        assert_eq!(damage.file, segment());
+    }
+}
+
+#[test]
+fn a_cut_after_a_clean_stop_is_damage() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=3, Flush::Sync);
+    log.close().unwrap();
+    disk.open(&segment(), true).unwrap().truncate(place(2)).unwrap();
+    let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!() };
+    assert_eq!((damage.file.as_path(), damage.offset), (segment().as_path(), place(2)));
+}
+
+#[test]
+fn a_bad_control_file_is_named_and_the_log_opens() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=3, Flush::Sync);
+    log.close().unwrap();
+    let control = Path::new(DIR).join("control");
+    disk.flip(&control, 33, 4).unwrap();
+    let opened = open(&disk, 2).unwrap();
+    assert_eq!(opened.notes.first().unwrap().file, control);
+    assert_eq!(seqs(&opened.log), vec![1, 2, 3]);
+}
+
+#[test]
+fn missing_segments_are_named() {
+    for missing in 1..=4 {
+        let disk = FaultDisk::new(1);
+        let mut log = open(&disk, 1).unwrap().log;
+        for seq in 1..=200 {
+            commit(&mut log, seq..=seq, Flush::Sync);
+        }
+        assert_eq!(log.head.number, 4);
+        log.close().unwrap();
+        let path = segment_path(Path::new(DIR), missing);
+        disk.remove(&path).unwrap();
+        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("{missing} not missed") };
+        assert_eq!(damage.file, path);
+        assert_eq!(damage.what, "segment is missing");
+    }
+}
+
+#[test]
+fn a_recycled_file_never_shows_its_old_records() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    let mut last = 0;
+    for round in 1..=6 {
+        while log.head.number < round * 3 {
+            last += 1;
+            commit(&mut log, last..=last, Flush::Sync);
+        }
+        log.view().tidy().unwrap();
+        log.view().recycle(&|_, _| true).unwrap();
+        assert!(log.view().read_inner().spares.iter().any(|spare| spare.capacity == 8192));
+        // Into the recycled file, a little.
+        while log.head.number < round * 3 + 1 {
+            last += 1;
+            commit(&mut log, last..=last, Flush::Sync);
+        }
+        let before = seqs(&log);
+        disk.kill();
+        log = open(&disk, round + 1).unwrap().log;
+        assert_eq!(seqs(&log), before);
+        assert_eq!(before.last(), Some(&last));
+    }
+}
+
+#[test]
+fn a_crash_between_freeing_and_removing_leaves_no_damage() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    for seq in 1..=200 {
+        commit(&mut log, seq..=seq, Flush::Sync);
+    }
+    log.view().tidy().unwrap();
+    // The control file is renamed, the first segment is not.
+    disk.fail(crate::disk::fault::Call::Rename, 1, io::ErrorKind::Other, true);
+    assert!(log.view().recycle(&|_, _| true).is_err());
+    disk.kill();
+    let log = open(&disk, 2).unwrap().log;
+    let left = seqs(&log);
+    assert_eq!((left.last(), left.len() < 60), (Some(&200), true));
+}

@@ -205,7 +205,7 @@ impl<D: Disk> LogView<D> {
         };
         for segment in sealed.into_iter().filter(|segment| segment.last_lsn > after) {
             if let Some(network) = network
-                && !segment.index()?.span(network).is_some_and(|span| span.last_lsn > after)
+                && segment.index()?.span(network).is_none_or(|span| span.last_lsn <= after)
             {
                 continue;
             }

@@ -1,0 +1,149 @@
+//! The local store on a real disk: lock, format version, fixture, restarts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::*;
+use rialto_store::{Class, Flush, LocalOptions, LocalStore, Seqs, Store, StoreError};
+
+#[test]
+fn a_second_opener_is_told_who_holds_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path(), small()).unwrap();
+    let error = LocalStore::open(dir.path(), small()).unwrap_err();
+    let StoreError::Locked { holder, .. } = &error else { panic!("{error}") };
+    assert_eq!(holder, &format!("process {}", std::process::id()));
+    drop(store);
+    LocalStore::open(dir.path(), small()).unwrap();
+}
+
+#[test]
+fn a_newer_format_is_refused_by_version_and_nonsense_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("FORMAT"), "rialto-store 99\n").unwrap();
+    let error = LocalStore::open(dir.path(), small()).unwrap_err();
+    assert!(matches!(error, StoreError::NewerFormat { found: 99, known: 1, .. }));
+    assert!(error.to_string().contains("99"));
+    assert!(!dir.path().join("log").exists(), "nothing is touched");
+    fs::write(dir.path().join("FORMAT"), "something else").unwrap();
+    let error = LocalStore::open(dir.path(), small()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)) && error.to_string().contains("FORMAT"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = LocalStore::open(file.join("data"), small()).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+}
+
+#[test]
+fn restarts_with_default_sizes_keep_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || LocalOptions { free_floor_bytes: 0, ..LocalOptions::default() };
+    for round in 0..5 {
+        let store = LocalStore::open(dir.path(), options()).unwrap();
+        if round > 0 {
+            assert_events(&store, 1, 1..=round * 2000);
+        }
+        let mut batch = events(1, round * 2000 + 1..=round * 2000 + 1000);
+        for seq in round * 2000 + 1001..=round * 2000 + 2000 {
+            batch.push(1, 1, seq, key(1, seq), body(1, seq).as_bytes()).unwrap();
+        }
+        commit(&store, Class::STD, 1, batch).unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_was_never_closed_opens_with_all_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path(), small()).unwrap();
+    fill(&store, Class::STD, 1, 1..=333);
+    fill(&store, Class::EVER, 2, 1..=33);
+    // What a killed process leaves: the files as they are, without a clean stop.
+    copy_dir(dir.path(), copy.path());
+    let found = LocalStore::open(copy.path(), small()).unwrap();
+    assert_events(&found, 1, 1..=333);
+    assert_events(&found, 2, 1..=33);
+}
+
+#[test]
+fn a_batch_larger_than_a_segment_gets_one_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path(), small()).unwrap();
+    let mut batch = rialto_store::Batch::new(1);
+    batch.push(1, 1, 1, 0, &vec![7; 100_000]).unwrap();
+    commit(&store, Class::STD, 1, batch).unwrap();
+    commit(&store, Class::STD, 1, events(1, 2..=2)).unwrap();
+    let found = read(&store, 1, Seqs::Range(0..9)).unwrap();
+    assert_eq!(found.iter().map(|r| r.body.len()).collect::<Vec<_>>(), vec![100_000, body(1, 2).len()]);
+}
+
+#[test]
+fn a_completion_may_append_and_drop_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(LocalStore::open(dir.path(), small()).unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    let again = Arc::clone(&store);
+    let done = Box::new(move |result: Result<rialto_store::Committed, StoreError>| {
+        result.unwrap();
+        let answer = Box::new(move |result: Result<_, _>| tell.send(result.is_ok()).unwrap());
+        again.append(Class::STD, 1, Flush::Sync, events(1, 2..=2), answer).unwrap();
+        drop(again);
+    });
+    store.append(Class::STD, 1, Flush::Sync, events(1, 1..=1), done).unwrap();
+    drop(store);
+    assert!(told.recv().unwrap());
+}
+
+/// A directory written by format version 1 opens for ever.
+#[test]
+fn the_checked_in_directory_of_version_1_opens() {
+    let copy = tempfile::tempdir().unwrap();
+    copy_dir(&fixture(), copy.path());
+    let store = LocalStore::open(copy.path(), small()).unwrap();
+    assert_events(&store, 1, 1..=120);
+    assert_events(&store, 2, 1..=10);
+    assert_eq!(store.load_snapshot(1).unwrap().unwrap().bytes, b"newer state");
+    let report = store.verify(&mut |_, _| {}).unwrap();
+    assert_eq!((report.records, report.snapshots, report.blobs, report.damage.len()), (130, 2, 1, 0));
+}
+
+/// Writes the fixture anew: only when a new format version gets one of its own.
+#[test]
+#[ignore = "writes the fixture of this format version"]
+fn write_fixture() {
+    let store = LocalStore::open(fixture(), small()).unwrap();
+    fill(&store, Class::STD, 1, 1..=120);
+    fill(&store, Class::EVER, 2, 1..=10);
+    store.save_snapshot(Class::STD, 1, 60, b"older state").unwrap();
+    store.save_snapshot(Class::STD, 1, 120, b"newer state").unwrap();
+    let mut blob = store.put_blob().unwrap();
+    blob.write(b"a blob").unwrap();
+    blob.finish().unwrap();
+    store.close().unwrap();
+}
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1")
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
