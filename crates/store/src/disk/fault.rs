@@ -89,6 +89,7 @@ struct Change {
 
 #[derive(Debug)]
 struct Fault {
+    part: String,
     call: Call,
     skip: u32,
     error: io::ErrorKind,
@@ -129,7 +130,12 @@ impl FaultDisk {
 
     /// Makes a later call fail once (`skip` calls of its kind pass first), or from then on if `lasting`.
     pub fn fail(&self, call: Call, skip: u32, error: io::ErrorKind, lasting: bool) {
-        self.lock_world().faults.push(Fault { call, skip, error, lasting });
+        self.fail_in("", call, skip, error, lasting);
+    }
+
+    /// As `fail`, for files and directories with `part` in their path only.
+    pub fn fail_in(&self, part: &str, call: Call, skip: u32, error: io::ErrorKind, lasting: bool) {
+        self.lock_world().faults.push(Fault { part: part.to_owned(), call, skip, error, lasting });
     }
 
     /// Ends all planned failures.
@@ -181,7 +187,7 @@ impl Disk for FaultDisk {
 
     fn create(&self, path: &Path) -> io::Result<FaultFile> {
         let mut world = self.lock_world();
-        world.may(Call::Create)?;
+        world.may(Call::Create, path)?;
         world.may_change()?;
         let inode = world.inodes.len();
         world.inodes.push(Inode::default());
@@ -200,7 +206,7 @@ impl Disk for FaultDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
-        world.may(Call::Rename)?;
+        world.may(Call::Rename, from)?;
         world.may_change()?;
         let inode = world.find(from)?;
         world.rename_to(Some(from), to, Some(inode));
@@ -247,7 +253,7 @@ impl Disk for FaultDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
-        world.may(Call::SyncDir)?;
+        world.may(Call::SyncDir, dir)?;
         let (now, later) = std::mem::take(&mut world.changes).into_iter().partition(|change| change.dir == dir);
         world.changes = later;
         world.flush_names(now);
@@ -270,7 +276,7 @@ impl Disk for FaultDisk {
 impl DiskFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut world = self.alive()?;
-        world.may(Call::Read)?;
+        world.may_on(Call::Read, self.inode)?;
         let inode = world.inodes.get(self.inode).ok_or(io::ErrorKind::NotFound)?;
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = inode.data.get(at..).unwrap_or_default();
@@ -284,7 +290,7 @@ impl DiskFile for FaultFile {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut world = self.alive()?;
         world.may_change()?;
-        let failed = world.may(Call::Write).err();
+        let failed = world.may_on(Call::Write, self.inode).err();
         // A failing write may have written some of it.
         let len = if failed.is_some() { world.below(buf.len() + 1) } else { buf.len() };
         let inode = world.inodes.get_mut(self.inode).ok_or(io::ErrorKind::NotFound)?;
@@ -294,7 +300,7 @@ impl DiskFile for FaultFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut world = self.alive()?;
-        let failed = world.may(Call::Sync).err();
+        let failed = world.may_on(Call::Sync, self.inode).err();
         if failed.is_some() {
             world.flush_some(self.inode);
         } else if let Some(inode) = world.inodes.get_mut(self.inode) {
@@ -310,7 +316,7 @@ impl DiskFile for FaultFile {
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
         let mut world = self.alive()?;
-        world.may(Call::Preallocate)?;
+        world.may_on(Call::Preallocate, self.inode)?;
         world.may_change()?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         if let Some(inode) = world.inodes.get_mut(self.inode)
@@ -359,8 +365,17 @@ impl World {
         if self.read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
-    fn may(&mut self, call: Call) -> io::Result<()> {
-        let Some(at) = self.faults.iter().position(|fault| fault.call == call) else { return Ok(()) };
+    fn may_on(&mut self, call: Call, inode: usize) -> io::Result<()> {
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        let path = self.names.iter().find(|(_, named)| **named == inode).map(|(path, _)| path.clone());
+        self.may(call, &path.unwrap_or_default())
+    }
+
+    fn may(&mut self, call: Call, path: &Path) -> io::Result<()> {
+        let hit = |fault: &Fault| fault.call == call && path.to_string_lossy().contains(&fault.part);
+        let Some(at) = self.faults.iter().position(hit) else { return Ok(()) };
         let Some(fault) = self.faults.get_mut(at) else { return Ok(()) };
         if fault.skip > 0 {
             fault.skip -= 1;
