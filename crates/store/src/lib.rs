@@ -1,19 +1,23 @@
 //! Event log, snapshots, id look-up, blobs and search behind one small trait.
 //!
 //! - [`Store`]: the door. [`MemoryStore`] and [`LocalStore`] implement it and pass one contract (`tests/contract.rs`).
+//! - [`search`]: full text, a projection of the log that may be deleted. [`admin`]: the node's own settings.
 //! - [`disk`]: every disk call, with a fault-injecting disk for tests and the simulator.
 //!
 //! Record bodies are opaque bytes: no protocol, no engine type and no async is known here.
 
+pub mod admin;
 mod blob;
 mod budget;
 mod class;
+mod database;
 pub mod disk;
 mod error;
 mod local;
 mod log;
 mod memory;
 mod record;
+pub mod search;
 mod snapshot;
 mod store;
 

@@ -1,0 +1,34 @@
+//! What the two SQLite files share: opening, and errors with the file's name.
+//! Not here: any table.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode};
+
+use crate::error::StoreError;
+
+/// Opens a database file with settings as a batch of pragmas.
+pub(crate) fn open(path: &Path, pragmas: &str) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.execute_batch(pragmas)?;
+    Ok(connection)
+}
+
+/// The schema version a database says it has.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// An error with the name of its file.
+pub(crate) fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
+    if is_damage(error) {
+        return StoreError::damaged(path, 0, error.to_string());
+    }
+    StoreError::Database { path: path.to_path_buf(), message: error.to_string() }
+}
+
+/// Whether the file itself is bad.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
