@@ -1,1 +1,22 @@
 //! The async shell and the one door: sessions, clock, commit path, delivery, shutdown.
+//!
+//! Every face calls [`Network::emit`], [`Network::ack`], [`Network::open_stream`], [`Network::page`] and [`Network::query`];
+//! none checks a permission, dedupes, retries or stores by itself.
+//! Not here: sockets and wire forms.
+
+pub mod clock;
+pub mod command;
+pub mod delivery;
+pub mod metrics;
+pub mod network;
+pub mod node;
+pub mod query;
+pub mod task;
+
+pub use command::{Answered, Out, Outbox, Reply};
+pub use network::Network;
+pub use node::{CreateNetwork, Node, NodeConfig, OpenError};
+pub use query::{Query, QueryResult};
+
+pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};
+pub use rialto_identity as identity;

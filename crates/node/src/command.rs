@@ -1,0 +1,170 @@
+//! Messages between connections and a network's task.
+
+use crate::delivery::Attempt;
+use crate::query::Query;
+use bytes::Bytes;
+use rialto_engine::input::Accepted;
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, SessionRef, View, Viewer};
+use rialto_model::network::Durability;
+use rialto_model::{ErrorCode, Event, Fault, Seq};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// The answer to one received frame, after its commit.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// Id the client gave or the server made; none if unreadable.
+    pub event_id: Option<String>,
+    /// What became of it.
+    pub result: Result<Accepted, Fault>,
+    /// What the ack promises.
+    pub durability: Durability,
+    /// A history query: whoever answers the client runs it and sends the response.
+    pub query: Option<Box<Query>>,
+    /// The client expects no answer (a plain ack that was fine).
+    pub silent: bool,
+    /// Secret of a fresh session, for the join's answer only.
+    pub session_id: Option<Arc<str>>,
+}
+
+/// One thing for a stream's client.
+#[derive(Debug, Clone)]
+pub enum Out {
+    /// Answers, in arrival order.
+    Answers(Vec<Answered>),
+    /// A committed event: first attempt, frame shared by all recipients.
+    Delivery {
+        /// The event.
+        record: Arc<EventRecord>,
+        /// Its JSON with delivery marks (plain in at-most-once networks).
+        frame: Bytes,
+    },
+    /// Events to be read from the store, with their attempt numbers.
+    Stored(Vec<Attempt>),
+    /// An event that is never stored.
+    Signal(Arc<Event>),
+    /// The stream ends; why.
+    Close(ErrorCode),
+}
+
+/// Where a stream's things go.
+pub type Outbox = mpsc::Sender<Vec<Out>>;
+
+/// Where answers go.
+#[derive(Debug)]
+pub enum Reply {
+    /// To one waiting caller.
+    Once(oneshot::Sender<Vec<Answered>>),
+    /// To a stream.
+    Stream(u64, Outbox),
+}
+
+/// Identity and page of a read.
+#[derive(Debug)]
+pub struct PageAnswer {
+    /// Candidates and lens.
+    pub page: Page,
+    /// Who reads.
+    pub viewer: Viewer,
+    /// The last committed position.
+    pub head: Seq,
+}
+
+/// What a network's task is asked to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Emit {
+        connection: u64,
+        caller: Arc<Caller>,
+        frames: Vec<Bytes>,
+        reply: Reply,
+    },
+    Ack {
+        caller: Arc<Caller>,
+        ids: Vec<String>,
+        up_to: Option<String>,
+        reply: oneshot::Sender<Result<u64, Fault>>,
+    },
+    AckFiltered {
+        caller: Arc<Caller>,
+        up_to: Seq,
+        filter: Box<Filter>,
+        reply: oneshot::Sender<Result<u64, Fault>>,
+    },
+    AckSeqs {
+        session: SessionRef,
+        request: AckRequest,
+    },
+    Page {
+        caller: Arc<Caller>,
+        view: View,
+        filter: Box<Filter>,
+        position: Option<Seq>,
+        max: usize,
+        reply: oneshot::Sender<Result<PageAnswer, Fault>>,
+    },
+    Find {
+        id: String,
+        reply: oneshot::Sender<Option<Seq>>,
+    },
+    CloseStream {
+        connection: u64,
+    },
+    Admin {
+        op: AdminOp,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+    },
+    View {
+        caller: Arc<Caller>,
+        what: Look,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+    },
+    Touch {
+        caller: Arc<Caller>,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+    },
+    /// Flush acks, save a snapshot, stop.
+    Stop {
+        reply: oneshot::Sender<()>,
+    },
+    /// The state hash of what is committed, for `verify`.
+    Hash {
+        reply: oneshot::Sender<(Seq, [u8; 32])>,
+    },
+}
+
+/// Small reads answered inside the task.
+#[derive(Debug)]
+pub enum Look {
+    /// Roster of sheet section 5; compat gives objects for channels.
+    Discover {
+        /// Filters.
+        filter: Value,
+        /// Compat form.
+        compat: bool,
+    },
+    /// The public profile.
+    Profile,
+    /// Everything an operator sees of a network.
+    Operator,
+    /// Tokens without their hashes.
+    Tokens,
+    /// Groups.
+    Groups,
+    /// Dead letters.
+    DeadLetters,
+    /// Channels the caller may know of.
+    Channels,
+    /// Threads of a channel.
+    Threads(String),
+    /// Direct conversations of the caller.
+    Conversations,
+    /// The ladder of an event.
+    Explain {
+        /// Its id.
+        id: String,
+        /// The event, if it was found.
+        record: Option<Arc<EventRecord>>,
+    },
+}

@@ -1,0 +1,337 @@
+//! Live sessions of one network: windows, parking, redelivery. All volatile; what was not acked is still pending
+//! in the engine and is sent again on the next connection.
+
+use crate::command::{Out, Outbox};
+use bytes::Bytes;
+use rialto_engine::{EventRecord, SessionRef, State};
+use rialto_model::{Millis, Seq};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+/// First redelivery after this long without an ack.
+const RETRY_MS: Millis = 30_000;
+/// Back-off never exceeds this.
+const RETRY_MS_MAX: Millis = 900_000;
+
+/// One delivery to be read from the store and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which event.
+    pub seq: Seq,
+    /// 1, 2, 3 …
+    pub attempt: u32,
+    /// It expects an ack.
+    pub tracked: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    seq: Seq,
+    key: u64,
+    attempt: u32,
+    due: Millis,
+}
+
+/// A committed event with the frame all its recipients share.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) record: Arc<EventRecord>,
+    pub(crate) tracked: bool,
+    frame: OnceLock<Bytes>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(record: Arc<EventRecord>, tracked: bool) -> Outgoing {
+        Outgoing { record, tracked, frame: OnceLock::new() }
+    }
+
+    fn frame(&self) -> Bytes {
+        let make = || {
+            if self.tracked {
+                Bytes::from(self.record.event.tracked_json(1))
+            } else {
+                Bytes::copy_from_slice(self.record.event.json().as_bytes())
+            }
+        };
+        self.frame.get_or_init(make).clone()
+    }
+}
+
+/// Hash under which an id is looked up.
+pub fn id_key(id: &str) -> u64 {
+    // 0 means "no key" in the log.
+    xxhash_rust::xxh3::xxh3_64(id.as_bytes()).max(1)
+}
+
+/// One live stream.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) session: SessionRef,
+    outbox: Outbox,
+    window: usize,
+    in_flight: VecDeque<InFlight>,
+    /// Everything pending up to here was sent; more waits beyond it.
+    parked: Option<Seq>,
+    /// Filled during a commit, sent at its end.
+    batch: Vec<Out>,
+    pub(crate) dead: bool,
+}
+
+/// All live streams of a network, by connection.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_connection: BTreeMap<u64, Live>,
+    by_member: BTreeMap<u32, Vec<u64>>,
+}
+
+impl Live {
+    fn send(&mut self, out: Out) {
+        self.batch.push(out);
+    }
+
+    /// Hands over what gathered; a full outbox parks the session.
+    fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.batch);
+        if let Err(error) = self.outbox.try_send(batch) {
+            // The reader is far behind or gone: its connection ends and what it did not ack stays pending.
+            tracing::debug!(member = self.session.member, %error, "outbox is full or closed");
+            self.dead = true;
+        }
+    }
+
+    /// Sends pending events from the store as far as the window allows.
+    fn pump(&mut self, state: &State, committed: Seq, now: Millis) {
+        let Some(cursor) = self.parked else { return };
+        let room = self.window.saturating_sub(self.in_flight.len());
+        if room == 0 {
+            return;
+        }
+        let seqs: Vec<Seq> = state.pending(self.session.member, cursor, committed).take(room).collect();
+        self.parked = if seqs.len() < room { None } else { seqs.last().copied() };
+        let fresh: Vec<Attempt> = seqs
+            .into_iter()
+            .filter(|seq| !self.in_flight.iter().any(|f| f.seq == *seq))
+            .map(|seq| Attempt { seq, attempt: 1, tracked: true })
+            .collect();
+        for a in &fresh {
+            self.in_flight.push_back(InFlight { seq: a.seq, key: 0, attempt: 1, due: now + RETRY_MS });
+        }
+        if !fresh.is_empty() {
+            self.send(Out::Stored(fresh));
+        }
+    }
+}
+
+impl Sessions {
+    /// Opens a stream; everything pending after `after` is due at once.
+    pub(crate) fn open(&mut self, connection: u64, session: SessionRef, outbox: Outbox, window: usize, after: Seq) {
+        let live = Live {
+            session,
+            outbox,
+            window,
+            in_flight: VecDeque::new(),
+            parked: Some(after),
+            batch: Vec::new(),
+            dead: false,
+        };
+        self.by_connection.insert(connection, live);
+        self.by_member.entry(session.member).or_default().push(connection);
+    }
+
+    /// Closes a stream; gives its member.
+    pub(crate) fn close(&mut self, connection: u64) -> Option<SessionRef> {
+        let live = self.by_connection.remove(&connection)?;
+        if let Some(list) = self.by_member.get_mut(&live.session.member) {
+            list.retain(|c| *c != connection);
+            if list.is_empty() {
+                self.by_member.remove(&live.session.member);
+            }
+        }
+        Some(live.session)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_connection.len()
+    }
+
+    /// Connections whose outbox failed.
+    pub(crate) fn dead(&self) -> Vec<u64> {
+        self.by_connection.iter().filter(|(_, l)| l.dead).map(|(c, _)| *c).collect()
+    }
+
+    /// Queues a committed event for every live recipient.
+    pub(crate) fn deliver(&mut self, state: &State, event: &Outgoing, now: Millis) -> u64 {
+        use rialto_engine::StreamKey;
+        let route = &event.record.route;
+        let seq = event.record.event.seq;
+        let connections: Vec<u64> = match route.stream {
+            None => return 0,
+            Some(StreamKey::Inbox(member)) => self.by_member.get(&member).cloned().unwrap_or_default(),
+            Some(_) => self.by_connection.keys().copied().collect(),
+        };
+        let mut sent = 0;
+        for connection in connections {
+            let Some(live) = self.by_connection.get_mut(&connection) else { continue };
+            if !state.was_sent(live.session.member, route, seq) {
+                continue;
+            }
+            if live.parked.is_some() {
+                continue;
+            }
+            if !event.tracked {
+                live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
+                sent += 1;
+                continue;
+            }
+            if live.in_flight.len() >= live.window {
+                live.parked = Some(seq - 1);
+                continue;
+            }
+            let key = id_key(event.record.event.id());
+            live.in_flight.push_back(InFlight { seq, key, attempt: 1, due: now + RETRY_MS });
+            live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
+            sent += 1;
+        }
+        sent
+    }
+
+    /// Sends a signal to every live recipient.
+    pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
+        for live in self.by_connection.values_mut() {
+            if state.receives(live.session.member, route) {
+                live.send(Out::Signal(event.clone()));
+            }
+        }
+    }
+
+    /// Finds an in-flight delivery by its event id.
+    pub(crate) fn seq_of(&self, member: u32, id: &str) -> Option<Seq> {
+        let key = id_key(id);
+        let connections = self.by_member.get(&member)?;
+        connections
+            .iter()
+            .filter_map(|c| self.by_connection.get(c))
+            .find_map(|live| live.in_flight.iter().find(|f| f.key == key).map(|f| f.seq))
+    }
+
+    /// Forgets deliveries that were acked and sends what waited behind them.
+    pub(crate) fn acked(&mut self, state: &State, member: u32, committed: Seq, now: Millis) {
+        let Some(connections) = self.by_member.get(&member) else { return };
+        for connection in connections {
+            let Some(live) = self.by_connection.get_mut(connection) else { continue };
+            let floor = state.lists.acked(member).map_or(0, |a| a.floor);
+            while live.in_flight.front().is_some_and(|f| f.seq <= floor) {
+                live.in_flight.pop_front();
+            }
+            if let Some(acked) = state.lists.acked(member)
+                && !acked.above.is_empty()
+            {
+                live.in_flight.retain(|f| f.seq > acked.floor && !acked.above.contains(f.seq));
+            }
+            live.pump(state, committed, now);
+        }
+    }
+
+    /// Sends answers to a stream that is not registered (yet), or through its session in order.
+    pub(crate) fn answer(&mut self, connection: u64, outbox: &Outbox, answers: Out) {
+        match self.by_connection.get_mut(&connection) {
+            Some(live) => live.send(answers),
+            None => {
+                let _ = outbox.try_send(vec![answers]);
+            }
+        }
+    }
+
+    /// Ends the streams of these sessions.
+    pub(crate) fn revoke(&mut self, member: u32, numbers: &[u64], code: rialto_model::ErrorCode) -> Vec<u64> {
+        let connections: Vec<u64> = self
+            .by_member
+            .get(&member)
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|c| self.by_connection.get(c).is_some_and(|l| numbers.contains(&l.session.number)))
+            .collect();
+        for c in &connections {
+            if let Some(live) = self.by_connection.get_mut(c) {
+                live.send(Out::Close(code));
+                live.flush();
+            }
+        }
+        connections
+    }
+
+    /// Ends all streams.
+    pub(crate) fn close_all(&mut self, code: rialto_model::ErrorCode) -> Vec<u64> {
+        for live in self.by_connection.values_mut() {
+            live.send(Out::Close(code));
+            live.flush();
+        }
+        self.by_connection.keys().copied().collect()
+    }
+
+    /// Starts streams that just opened and hands over everything that gathered.
+    pub(crate) fn flush(&mut self, state: &State, committed: Seq, now: Millis) {
+        for live in self.by_connection.values_mut() {
+            live.pump(state, committed, now);
+            live.flush();
+        }
+    }
+
+    /// Deliveries whose ack is overdue are sent again; gives those that had all their attempts.
+    pub(crate) fn retry(&mut self, state: &State, now: Millis) -> Vec<(u32, Seq, u32)> {
+        let max = state.book.settings.max_attempts.unwrap_or(u32::MAX);
+        let mut given_up = Vec::new();
+        for live in self.by_connection.values_mut() {
+            let member = live.session.member;
+            let mut again = Vec::new();
+            for f in live.in_flight.iter_mut().filter(|f| f.due <= now) {
+                if f.attempt >= max {
+                    given_up.push((member, f.seq, f.attempt));
+                    continue;
+                }
+                f.attempt += 1;
+                f.due = now + backoff(f.attempt, f.seq ^ u64::from(member));
+                again.push(Attempt { seq: f.seq, attempt: f.attempt, tracked: true });
+            }
+            if !again.is_empty() {
+                live.send(Out::Stored(again));
+                live.flush();
+            }
+        }
+        given_up
+    }
+
+    /// How often an event was sent to a member's live streams; 0 if it is not in flight.
+    pub(crate) fn attempts(&self, member: u32, seq: Seq) -> u32 {
+        let connections = self.by_member.get(&member).into_iter().flatten();
+        connections
+            .filter_map(|c| self.by_connection.get(c))
+            .filter_map(|l| l.in_flight.iter().find(|f| f.seq == seq).map(|f| f.attempt))
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// 30, 60, 120 … at most 900 seconds, ±20 % by a hash so that many do not come at once.
+fn backoff(attempt: u32, salt: u64) -> Millis {
+    let base = RETRY_MS.saturating_mul(1 << attempt.saturating_sub(1).min(6)).min(RETRY_MS_MAX);
+    let spread = xxhash_rust::xxh3::xxh3_64(&(salt ^ u64::from(attempt)).to_le_bytes()) % 41;
+    base * (80 + spread) / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_doubles_and_is_capped() {
+        for (attempt, base) in [(1, 30_000), (2, 60_000), (3, 120_000), (6, 900_000), (40, 900_000)] {
+            let ms = backoff(attempt, 7);
+            assert!((base * 80 / 100..=base * 120 / 100).contains(&ms), "{attempt}: {ms}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A network as the faces see it: a handle to its task.
+
+use crate::command::{Answered, Command, Look, Outbox, PageAnswer, Reply};
+use crate::metrics::Counters;
+use bytes::Bytes;
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, SessionRef, View};
+use rialto_model::network::{Settings, Status};
+use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_store::Store;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What is known of a network outside its task.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: Box<str>,
+    pub(crate) number: u32,
+    pub(crate) settings: RwLock<Settings>,
+    pub(crate) tokens: RwLock<Vec<[u8; 32]>>,
+    pub(crate) counters: Counters,
+    pub(crate) ready: AtomicBool,
+    pub(crate) connections: AtomicU64,
+}
+
+/// A handle to one network. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Network {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) head: watch::Receiver<Seq>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+fn gone() -> Fault {
+    Fault::from(ErrorCode::ShuttingDown)
+}
+
+impl Network {
+    /// Id.
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    /// Current settings.
+    pub fn settings(&self) -> Settings {
+        self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the network takes writes: replay is done and the disk does not refuse.
+    pub fn is_ready(&self) -> bool {
+        self.shared.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether this hash is one of its tokens.
+    pub fn has_token(&self, sha256: &[u8; 32]) -> bool {
+        self.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
+    }
+
+    /// Counters for `/metrics`.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The last committed position, and a way to wait for the next.
+    pub fn head(&self) -> watch::Receiver<Seq> {
+        self.head.clone()
+    }
+
+    /// A number for a new connection.
+    pub fn connection(&self) -> u64 {
+        self.shared.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Fault> {
+        let (tx, rx) = oneshot::channel();
+        match self.commands.try_send(make(tx)) {
+            Ok(()) => rx.await.map_err(|_| gone()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(Fault::new(ErrorCode::RateLimited, "the network's input queue is full")
+                    .details(serde_json::json!({ "retry_after_ms": 50 })))
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(gone()),
+        }
+    }
+
+    /// Emits events and waits for their commit: one answer per frame, in order. Refused as a whole when the queue is full.
+    pub async fn emit(&self, caller: &Arc<Caller>, frames: Vec<Bytes>) -> Result<Vec<Answered>, Fault> {
+        let connection = self.connection();
+        let caller = caller.clone();
+        self.ask(|tx| Command::Emit { connection, caller, frames, reply: Reply::Once(tx) }).await
+    }
+
+    /// Hands a stream's frames over; answers come through its outbox, in order. Waits while the queue is full.
+    pub async fn emit_stream(
+        &self,
+        connection: u64,
+        caller: &Arc<Caller>,
+        frames: Vec<Bytes>,
+        outbox: &Outbox,
+    ) -> Result<(), Fault> {
+        let reply = Reply::Stream(connection, outbox.clone());
+        let command = Command::Emit { connection, caller: caller.clone(), frames, reply };
+        self.commands.send(command).await.map_err(|_| gone())
+    }
+
+    /// Ends a stream: its member is offline, its mail stays.
+    pub async fn close_stream(&self, connection: u64) {
+        let _ = self.commands.send(Command::CloseStream { connection }).await;
+    }
+
+    /// Acks by event ids or up to one; gives how many there were.
+    pub async fn ack(&self, caller: &Arc<Caller>, ids: Vec<String>, up_to: Option<String>) -> Result<u64, Fault> {
+        let caller = caller.clone();
+        self.ask(|reply| Command::Ack { caller, ids, up_to, reply }).await?
+    }
+
+    /// Acks everything up to a position that passes the filter.
+    pub async fn ack_filtered(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<u64, Fault> {
+        let caller = caller.clone();
+        self.ask(|reply| Command::AckFiltered { caller, up_to, filter: Box::new(filter), reply }).await?
+    }
+
+    /// Acks positions of a stream's session (binary carriers that know seqs).
+    pub async fn ack_seqs(&self, session: SessionRef, request: AckRequest) {
+        let _ = self.commands.send(Command::AckSeqs { session, request }).await;
+    }
+
+    /// Candidates of a read.
+    pub async fn page(
+        &self,
+        caller: &Arc<Caller>,
+        view: View,
+        filter: &Filter,
+        position: Option<Seq>,
+        max: usize,
+    ) -> Result<PageAnswer, Fault> {
+        let (caller, filter) = (caller.clone(), Box::new(filter.clone()));
+        self.ask(|reply| Command::Page { caller, view, filter, position, max, reply }).await?
+    }
+
+    /// The position of a cursor: `seq:n` or an event id.
+    pub async fn cursor(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
+        if let Some(n) = cursor.strip_prefix("seq:") {
+            let n: Seq = n
+                .parse()
+                .map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor is seq:<number> or an event id"))?;
+            return Ok(Some(n));
+        }
+        let id = cursor.to_owned();
+        match self.ask(|reply| Command::Find { id, reply }).await? {
+            Some(seq) => Ok(Some(seq)),
+            None if lenient => Ok(None),
+            None => {
+                let head = *self.head.borrow();
+                let details = serde_json::json!({ "head_id": format!("seq:{head}"), "oldest_id": "seq:0" });
+                Err(Fault::new(ErrorCode::CursorUnknown, format!("no event {cursor:?} is known here")).details(details))
+            }
+        }
+    }
+
+    /// Reads events by position, on a blocking thread.
+    pub async fn read(&self, seqs: Vec<Seq>) -> Result<Vec<Arc<EventRecord>>, Fault> {
+        if seqs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
+        tokio::task::spawn_blocking(move || crate::query::read_records(store.as_ref(), number, &id, &seqs))
+            .await
+            .map_err(|_| Fault::from(ErrorCode::Internal))?
+    }
+
+    /// An event by id, whoever may see it: the caller checks.
+    pub async fn find(&self, id: &str) -> Result<Option<Arc<EventRecord>>, Fault> {
+        match self.cursor(id, true).await? {
+            None => Ok(None),
+            Some(seq) => Ok(self.read(vec![seq]).await?.into_iter().next()),
+        }
+    }
+
+    /// A small read inside the task.
+    pub async fn look(&self, caller: &Arc<Caller>, what: Look) -> Result<Value, Fault> {
+        let caller = caller.clone();
+        self.ask(|reply| Command::View { caller, what, reply }).await?
+    }
+
+    /// Explains an event, or its refusal, to who may ask; unknown to all others.
+    pub async fn explain(&self, caller: &Arc<Caller>, id: &str) -> Result<Value, Fault> {
+        let record = self.find(id).await?;
+        self.look(caller, Look::Explain { id: id.to_owned(), record }).await
+    }
+
+    /// A heartbeat.
+    pub async fn heartbeat(&self, caller: &Arc<Caller>) -> Result<Value, Fault> {
+        let caller = caller.clone();
+        self.ask(|reply| Command::Touch { caller, reply }).await?
+    }
+
+    /// An operator's act; the caller has checked that it is the operator.
+    pub async fn admin(&self, op: AdminOp) -> Result<Value, Fault> {
+        self.ask(|reply| Command::Admin { op, reply }).await?
+    }
+
+    /// Position and hash of the state.
+    pub async fn state_hash(&self) -> Result<(Seq, [u8; 32]), Fault> {
+        self.ask(|reply| Command::Hash { reply }).await
+    }
+
+    /// Whether it is archived.
+    pub fn status(&self) -> Status {
+        self.settings().status
+    }
+
+    pub(crate) async fn stop(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.commands.send(Command::Stop { reply }).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The node: its store, its networks, its operator.
+
+use crate::command::Command;
+use crate::metrics::Counters;
+use crate::network::{Network, Shared};
+use crate::task::Task;
+use crate::task::load::{self, LoadError};
+use rialto_engine::mods::{self, ModConfig};
+use rialto_engine::record::{Change, KIND_CHANGE, Record, VERSION};
+use rialto_engine::{AdminOp, Engine, State};
+use rialto_identity::{Secret, same};
+use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
+use rialto_model::{ErrorCode, Fault, NetworkId, Role, limits};
+use rialto_store::{Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// How a node is opened.
+#[derive(Debug, Clone, Default)]
+pub struct NodeConfig {
+    /// Data directory; none keeps everything in memory.
+    pub data: Option<PathBuf>,
+    /// Free space below which writes are refused.
+    pub free_floor_bytes: Option<u64>,
+    /// Bytes the data may take.
+    pub budget_bytes: Option<u64>,
+}
+
+/// Why a node does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A network cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The system has no randomness.
+    #[error(transparent)]
+    Entropy(#[from] rialto_identity::NoEntropy),
+}
+
+/// A network to be made.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the names of the admin API")]
+pub struct CreateNetwork {
+    pub name: String,
+    pub policy: Policy,
+    pub profile: Preset,
+    pub delivery: Delivery,
+    pub durability: Durability,
+    pub min_verification: u8,
+    /// Kept for ever.
+    pub keep_for_ever: bool,
+    /// Loaded mods by name; the profile's if none.
+    pub mods: Option<Vec<String>>,
+    /// The first token; made if none and the policy wants one.
+    pub token: Option<Secret>,
+    pub created_by: Option<String>,
+}
+
+impl CreateNetwork {
+    /// A network with the defaults of its profile.
+    pub fn named(name: &str, profile: Preset) -> CreateNetwork {
+        CreateNetwork {
+            name: name.to_owned(),
+            policy: Policy::Token,
+            profile,
+            delivery: Delivery::AtLeastOnce,
+            durability: Durability::Sync,
+            min_verification: 0,
+            keep_for_ever: false,
+            mods: None,
+            token: None,
+            created_by: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    data: Option<PathBuf>,
+    networks: RwLock<Vec<Network>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    admin: Secret,
+    next_number: AtomicU64,
+    stopping: AtomicBool,
+    started: Instant,
+    creating: tokio::sync::Mutex<()>,
+}
+
+/// One node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+impl Node {
+    /// Opens the store and brings every network in it back.
+    pub async fn open(config: NodeConfig) -> Result<Node, OpenError> {
+        let data = config.data.clone();
+        let store =
+            tokio::task::spawn_blocking(move || open_store(&config)).await.map_err(|_| StoreError::Closed)??;
+        Node::over(store, data).await
+    }
+
+    /// A node over any store.
+    pub async fn over(store: Arc<dyn Store>, data: Option<PathBuf>) -> Result<Node, OpenError> {
+        let node = Node {
+            inner: Arc::new(Inner {
+                store: store.clone(),
+                data,
+                networks: RwLock::new(Vec::new()),
+                tasks: Mutex::new(Vec::new()),
+                admin: Secret::generate()?,
+                next_number: AtomicU64::new(1),
+                stopping: AtomicBool::new(false),
+                started: Instant::now(),
+                creating: tokio::sync::Mutex::new(()),
+            }),
+        };
+        for info in store.networks()? {
+            let from = store.clone();
+            let loaded = tokio::task::spawn_blocking(move || load::load(from.as_ref(), info.class, info.network)).await;
+            let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
+            node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
+            node.start(engine, info.class, lsn);
+        }
+        Ok(node)
+    }
+
+    fn start(&self, engine: Engine, class: Class, lsn: u64) -> Network {
+        let book = &engine.state.book;
+        let shared = Arc::new(Shared {
+            id: book.id.clone(),
+            number: book.number,
+            settings: RwLock::new(book.settings.clone()),
+            tokens: RwLock::new(book.tokens.iter().map(|t| t.sha256).collect()),
+            counters: Counters::default(),
+            ready: AtomicBool::new(true),
+            connections: AtomicU64::new(1),
+        });
+        let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
+        let (head_tx, head) = watch::channel(book.head);
+        let task = Task::new(shared.clone(), engine, self.inner.store.clone(), class, 1, inbox, head_tx, lsn);
+        let network = Network { shared, commands, head, store: self.inner.store.clone() };
+        self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
+        self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));
+        network
+    }
+
+    /// Makes a network; gives its first token if one was made.
+    pub async fn create_network(&self, wish: CreateNetwork) -> Result<(Network, Option<Secret>), Fault> {
+        let _one_at_a_time = self.inner.creating.lock().await;
+        if self.networks().len() >= limits::NETWORKS_MAX {
+            return Err(Fault::new(ErrorCode::NetworkFull, "this node has all the networks it may have"));
+        }
+        let name = wish.name.trim();
+        if name.is_empty() || name.chars().count() > limits::NETWORK_NAME_CHARS_MAX || name.contains(char::is_control) {
+            return Err(Fault::new(ErrorCode::InvalidArgument, "a network's name is 1 to 128 characters").field("name"));
+        }
+        if self.network(name).is_some() {
+            return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")));
+        }
+        if wish.durability == Durability::Memory && wish.delivery != Delivery::AtMostOnce {
+            return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory goes with at-most-once delivery")
+                .field("durability"));
+        }
+        let internal = |_| Fault::from(ErrorCode::Internal);
+        let id = self.free_id().map_err(internal)?;
+        let token = match wish.policy {
+            Policy::Open => wish.token.clone(),
+            Policy::Token | Policy::Invite | Policy::DidVerify => match wish.token.clone() {
+                Some(token) => Some(token),
+                None => Some(Secret::generate().map_err(internal)?),
+            },
+        };
+        let created = self.created(&wish, name, &id).map_err(internal)?;
+        let now = crate::clock::NodeClock::default().now();
+        let mut engine =
+            State::created(&created, load::seed()).map(Engine::new).ok_or_else(|| Fault::from(ErrorCode::Internal))?;
+        let mut fx = rialto_engine::Effects::default();
+        let mut records = vec![Record::Change(created)];
+        let mut act = |engine: &mut Engine, op: AdminOp| -> Result<(), Fault> {
+            engine.admin(&op, now, &mut fx)?;
+            for record in fx.take_records() {
+                engine.apply(&record);
+                records.push(record);
+            }
+            Ok(())
+        };
+        act(&mut engine, AdminOp::CreateChannel("general".to_owned()))?;
+        if let Some(token) = &token {
+            let token = Token {
+                label: "first".into(),
+                sha256: token.sha256(),
+                role: None,
+                agent: None,
+                expires_at: None,
+                created_at: now.wall,
+            };
+            act(&mut engine, AdminOp::AddToken(token))?;
+        }
+        let class = if wish.keep_for_ever { Class::EVER } else { Class::STD };
+        let lsn = self.append(engine.state.book.number, class, &records).await?;
+        Ok((self.start(engine, class, lsn), token))
+    }
+
+    fn created(&self, wish: &CreateNetwork, name: &str, id: &str) -> Result<Change, rialto_identity::NoEntropy> {
+        let number = u32::try_from(self.inner.next_number.fetch_add(1, Ordering::SeqCst)).unwrap_or(u32::MAX);
+        let salt = Secret::generate()?.sha256();
+        let [a, b, ..] = salt;
+        let settings = Settings {
+            policy: wish.policy,
+            delivery: wish.delivery,
+            durability: wish.durability,
+            min_verification: wish.min_verification.min(3),
+            keep_for_ever: wish.keep_for_ever,
+            ..Settings::preset(name, wish.profile)
+        };
+        let names = wish.mods.clone().unwrap_or_else(|| vec!["auth".to_owned(), "persistence".to_owned()]);
+        let mut list: Vec<ModConfig> = names.iter().filter_map(|n| ModConfig::standard(n).ok()).collect();
+        mods::sort(&mut list);
+        let created_at = crate::clock::NodeClock::default().now().wall;
+        Ok(Change::Created {
+            id: id.to_owned(),
+            number,
+            salt: u16::from_le_bytes([a, b]),
+            created_at,
+            created_by: wish.created_by.clone(),
+            settings,
+            mods: list,
+        })
+    }
+
+    fn free_id(&self) -> Result<String, rialto_identity::NoEntropy> {
+        loop {
+            let [a, b, c, d, ..] = Secret::generate()?.sha256();
+            let id = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
+            if self.network(&id).is_none() && NetworkId::parse(&id).is_ok() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Appends the first records of a network and waits for the flush.
+    async fn append(&self, number: u32, class: Class, records: &[Record]) -> Result<u64, Fault> {
+        let unavailable = |error: String| {
+            tracing::error!(%error, "a network could not be made");
+            Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes")
+        };
+        let mut batch = Batch::new(number);
+        let mut body = Vec::new();
+        for record in records {
+            body.clear();
+            record.encode(&mut body);
+            batch.push(KIND_CHANGE, VERSION, 0, 0, &body).map_err(|e| unavailable(e.to_string()))?;
+        }
+        let (tx, rx) = oneshot::channel();
+        let done = Box::new(move |result: Result<rialto_store::Committed, StoreError>| {
+            let _ = tx.send(result.map(|c| c.last_lsn));
+        });
+        self.inner.store.append(class, 1, Flush::Sync, batch, done).map_err(|r| unavailable(r.error.to_string()))?;
+        match rx.await {
+            Ok(Ok(lsn)) => Ok(lsn),
+            Ok(Err(error)) => Err(unavailable(error.to_string())),
+            Err(_) => Err(unavailable("the log went away".to_owned())),
+        }
+    }
+
+    /// A network by id or name.
+    pub fn network(&self, name: &str) -> Option<Network> {
+        let networks = self.inner.networks.read().unwrap_or_else(PoisonError::into_inner);
+        networks
+            .iter()
+            .find(|n| n.id() == name)
+            .or_else(|| networks.iter().find(|n| n.settings().name == name))
+            .cloned()
+    }
+
+    /// The first network: the one meant when none is named.
+    pub fn default_network(&self) -> Option<Network> {
+        self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).first().cloned()
+    }
+
+    /// The network one of whose tokens has this hash.
+    pub fn network_by_token(&self, sha256: &[u8; 32]) -> Option<Network> {
+        self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).iter().find(|n| n.has_token(sha256)).cloned()
+    }
+
+    /// All networks, in order of making.
+    pub fn networks(&self) -> Vec<Network> {
+        self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether this is the operator's secret.
+    pub fn is_operator(&self, sha256: &[u8; 32]) -> bool {
+        same(&self.inner.admin.sha256(), sha256)
+    }
+
+    /// The operator's secret of this run.
+    pub fn admin_secret(&self) -> &Secret {
+        &self.inner.admin
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> Option<&PathBuf> {
+        self.inner.data.as_ref()
+    }
+
+    /// Whether everything takes writes.
+    pub fn is_ready(&self) -> bool {
+        !self.inner.stopping.load(Ordering::Acquire) && self.networks().iter().all(Network::is_ready)
+    }
+
+    /// Time since the start.
+    pub fn uptime(&self) -> std::time::Duration {
+        self.inner.started.elapsed()
+    }
+
+    /// Adds a token to a network; gives it in clear this once.
+    pub async fn add_token(
+        &self,
+        network: &Network,
+        label: Option<String>,
+        role: Option<Role>,
+        agent: Option<String>,
+        expires_at: Option<u64>,
+    ) -> Result<(Secret, String), Fault> {
+        let secret = Secret::generate().map_err(|_| Fault::from(ErrorCode::Internal))?;
+        let label = self.add_chosen_token(network, &secret, label, role, agent, expires_at).await?;
+        Ok((secret, label))
+    }
+
+    /// Adds a token the operator chose; gives its label.
+    pub async fn add_chosen_token(
+        &self,
+        network: &Network,
+        secret: &Secret,
+        label: Option<String>,
+        role: Option<Role>,
+        agent: Option<String>,
+        expires_at: Option<u64>,
+    ) -> Result<String, Fault> {
+        let hash = secret.sha256();
+        let [a, b, c, ..] = hash;
+        let label = label.unwrap_or_else(|| format!("token-{a:02x}{b:02x}{c:02x}"));
+        let created_at = crate::clock::NodeClock::default().now().wall;
+        let token = Token { label: label.clone(), sha256: hash, role, agent, expires_at, created_at };
+        network.admin(AdminOp::AddToken(token)).await?;
+        Ok(label)
+    }
+
+    /// Stops: every network commits what waits and says goodbye, then the log closes.
+    pub async fn stop(&self) {
+        if self.inner.stopping.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for network in self.networks() {
+            network.stop().await;
+        }
+        let tasks: Vec<JoinHandle<()>> =
+            std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            let _ = task.await;
+        }
+        let store = self.inner.store.clone();
+        let closed = tokio::task::spawn_blocking(move || store.close()).await;
+        if let Ok(Err(error)) = closed {
+            tracing::error!(%error, "the store did not close cleanly");
+        }
+    }
+}
+
+fn open_store(config: &NodeConfig) -> Result<Arc<dyn Store>, StoreError> {
+    let Some(dir) = &config.data else { return Ok(Arc::new(MemoryStore::default())) };
+    let mut options = LocalOptions { budget_bytes: config.budget_bytes, ..LocalOptions::default() };
+    if let Some(floor) = config.free_floor_bytes {
+        options.free_floor_bytes = floor;
+    }
+    Ok(Arc::new(LocalStore::open(dir, options)?))
+}

@@ -1,0 +1,186 @@
+//! Reading history: candidates from the network's task, bodies from the store, the lens in between.
+
+use crate::network::Network;
+use rialto_engine::{Caller, EventRecord, Filter, Record, View, Viewer};
+use rialto_model::{ErrorCode, Fault, Seq, limits};
+use rialto_store::{Seqs, Store};
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A read of history or of an inbox (sheet section 12.5); positions are still cursors.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Strictly after this cursor.
+    pub after: Option<String>,
+    /// Strictly before this cursor.
+    pub before: Option<String>,
+    /// At most this many; the default page if none.
+    pub limit: Option<i64>,
+    /// Inbox or log; the caller's dialect decides if none.
+    pub view: Option<View>,
+    /// The rest.
+    pub filter: Filter,
+    /// An unknown cursor starts from the beginning instead of being refused.
+    pub lenient_cursor: bool,
+    /// Full-text search.
+    pub search: Option<String>,
+}
+
+/// What a read gave.
+#[derive(Debug, Clone)]
+pub struct QueryResult {
+    /// Events in the order asked for.
+    pub events: Vec<Arc<EventRecord>>,
+    /// There is more behind them.
+    pub has_more: bool,
+    /// The last position looked at: filtered reads advance too.
+    pub next: Seq,
+    /// Who read.
+    pub viewer: Viewer,
+}
+
+impl Query {
+    /// Reads the payload of `network.events.query`.
+    pub fn from_payload(payload: &Value) -> Result<Query, Fault> {
+        let text = |key: &str| payload.get(key).and_then(Value::as_str).map(str::to_owned);
+        let millis = |key: &str| payload.get(key).and_then(Value::as_u64);
+        let descending = match text("sort").as_deref() {
+            None | Some("asc") => false,
+            Some("desc") => true,
+            Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "sort is asc or desc").field("sort")),
+        };
+        let view = match text("view").as_deref() {
+            None => Some(View::Log),
+            Some("inbox") => Some(View::Inbox),
+            Some("log") => Some(View::Log),
+            Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "view is inbox or log").field("view")),
+        };
+        let conversation = match text("conversation") {
+            None => None,
+            Some(pair) => Some(conversation(&pair)?),
+        };
+        Ok(Query {
+            after: text("after"),
+            before: text("before"),
+            limit: payload.get("limit").and_then(Value::as_i64),
+            view,
+            search: text("search"),
+            lenient_cursor: false,
+            filter: Filter {
+                descending,
+                kind: text("type"),
+                channel: text("channel"),
+                target: text("target"),
+                source: text("source"),
+                target_agents: text("target_agents"),
+                member: text("member"),
+                conversation,
+                in_reply_to: text("in_reply_to"),
+                thread: text("thread"),
+                since: millis("since"),
+                until: millis("until"),
+                ..Filter::default()
+            },
+        })
+    }
+
+    /// The page size, if it is within bounds.
+    pub fn checked_limit(&self) -> Result<usize, Fault> {
+        match self.limit {
+            None => Ok(limits::PAGE_EVENTS_DEFAULT),
+            Some(n) => usize::try_from(n).ok().filter(|n| (1..=limits::PAGE_EVENTS_MAX).contains(n)).ok_or_else(|| {
+                Fault::new(ErrorCode::InvalidArgument, format!("limit is 1 to {}", limits::PAGE_EVENTS_MAX))
+                    .field("limit")
+            }),
+        }
+    }
+}
+
+/// `a,b` of the conversation filter.
+pub fn conversation(pair: &str) -> Result<(String, String), Fault> {
+    match pair.split_once(',') {
+        Some((a, b)) if !a.is_empty() && !b.is_empty() => Ok((a.to_owned(), b.to_owned())),
+        _ => Err(Fault::new(ErrorCode::InvalidArgument, "conversation is two names: a,b").field("conversation")),
+    }
+}
+
+/// Reads event records of a network by position. Blocks on the disk.
+pub fn read_records(store: &dyn Store, number: u32, id: &str, seqs: &[Seq]) -> Result<Vec<Arc<EventRecord>>, Fault> {
+    let mut out = Vec::with_capacity(seqs.len());
+    let mut broken = None;
+    let read = store.read(number, Seqs::These(seqs), &mut |r| {
+        match Record::decode(r.kind, r.version, r.seq, id, r.body) {
+            Ok(Record::Event(record)) => out.push(record),
+            Ok(Record::Acks(_) | Record::Change(_)) => {}
+            Err(error) => {
+                broken = Some(error.to_string());
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let fault = |what: String| {
+        tracing::error!(network = id, %what, "history cannot be read");
+        Fault::new(ErrorCode::StorageUnavailable, "a stored event cannot be read; the log has the cause")
+    };
+    match (read, broken) {
+        (Ok(()), None) => Ok(out),
+        (Err(error), _) => Err(fault(error.to_string())),
+        (Ok(()), Some(what)) => Err(fault(what)),
+    }
+}
+
+impl Network {
+    /// Runs a read: as many visible, passing events as asked for, or until the scan bound.
+    pub async fn query(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
+        let limit = query.checked_limit()?;
+        let mut filter = query.filter.clone();
+        if let Some(cursor) = &query.after {
+            filter.after = self.cursor(cursor, query.lenient_cursor).await?;
+        }
+        if let Some(cursor) = &query.before {
+            filter.before = self.cursor(cursor, query.lenient_cursor).await?;
+        }
+        let view = query.view.unwrap_or(View::Log);
+        let mut events = Vec::new();
+        let mut position = None;
+        let mut scanned = 0;
+        loop {
+            let chunk = (limit - events.len() + 1).max(64);
+            let answer = self.page(caller, view, &filter, position, chunk).await?;
+            let viewer = answer.viewer;
+            let page = answer.page;
+            let start = filter.after.unwrap_or(0);
+            let last = page.seqs.last().copied();
+            let mut sorted = page.seqs.clone();
+            sorted.sort_unstable();
+            let mut records = self.read(sorted).await?;
+            if filter.descending {
+                records.reverse();
+            }
+            scanned += page.seqs.len();
+            for record in records {
+                let visible = view == View::Inbox || page.lens.shows(&record);
+                if !visible || !filter.passes(&record) {
+                    continue;
+                }
+                if events.len() == limit {
+                    let next = events.last().map_or(start, |r: &Arc<EventRecord>| r.event.seq);
+                    return Ok(QueryResult { events, has_more: true, next, viewer });
+                }
+                events.push(record);
+            }
+            if page.exhausted || scanned >= limits::SCAN_EVENTS_MAX {
+                // Everything up to here was looked at; nothing below can appear later.
+                let next = match (filter.descending, page.exhausted) {
+                    (false, true) => answer.head.max(start),
+                    (_, _) => last.or(position).unwrap_or(start),
+                };
+                let next = if page.exhausted && filter.descending { last.or(position).unwrap_or(start) } else { next };
+                return Ok(QueryResult { events, has_more: !page.exhausted, next, viewer });
+            }
+            position = last;
+        }
+    }
+}

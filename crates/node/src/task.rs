@@ -1,0 +1,819 @@
+//! The task of one network: gathers what waits, decides and applies it, appends it, and only after the flush answers
+//! senders and serves recipients.
+//!
+//! Invariant: nothing is answered before its batch is committed, and batches finish in order.
+//! On an append error the engine value is dropped and rebuilt from what reached the disk.
+
+mod intake;
+pub(crate) mod load;
+mod look;
+
+use crate::clock::NodeClock;
+use crate::command::{Answered, Command, Out, PageAnswer, Reply};
+use crate::delivery::{Outgoing, Sessions, id_key};
+use crate::metrics::Counters;
+use crate::network::Shared;
+use rialto_engine::input::Joined;
+use rialto_engine::record::VERSION;
+use rialto_engine::{
+    AckRequest, Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer,
+};
+use rialto_model::network::Durability;
+use rialto_model::{ErrorCode, EventId, Fault, Seq, limits};
+use rialto_store::{Batch, Class, Flush, Store, StoreError};
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Batches between decision and commit: one flushes while the next gathers.
+const FLIGHTS_MAX: usize = 2;
+/// Events of one connection taken in a row before others have their turn.
+const TURN_EVENTS: usize = 256;
+/// Events decided in one batch, about.
+const BATCH_EVENTS: usize = 8192;
+/// Bytes decided in one batch, about.
+const BATCH_BYTES: usize = 8 << 20;
+/// Events kept at hand for duplicates and acks; at least all that are not yet committed.
+const RECENT_EVENTS: usize = 2 * BATCH_EVENTS;
+/// Bytes of log after which a snapshot is taken.
+const SNAPSHOT_BYTES: usize = 48 << 20;
+
+/// Something to do when a batch has committed, in order.
+enum Then {
+    Answers(Reply, Vec<Answered>, Vec<(u64, Joined, crate::command::Outbox)>),
+    Count(oneshot::Sender<Result<u64, Fault>>, u64),
+    Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
+}
+
+/// A batch on its way to the disk.
+struct Flight {
+    number: u64,
+    done: Option<Result<u64, StoreError>>,
+    then: Vec<Then>,
+    events: Vec<Outgoing>,
+    after: Vec<Effect>,
+    head: Seq,
+    handed: Instant,
+    snapshot: Option<Vec<u8>>,
+    wrote: bool,
+}
+
+/// Everything one network's task owns.
+pub(crate) struct Task {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) class: Class,
+    pub(crate) epoch: u64,
+    pub(crate) clock: NodeClock,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) head: watch::Sender<Seq>,
+    completions: mpsc::Receiver<(u64, Result<u64, StoreError>)>,
+    complete: mpsc::Sender<(u64, Result<u64, StoreError>)>,
+    sessions: Sessions,
+    /// Streams that joined, by connection: known from the decision on.
+    joined: BTreeMap<u64, SessionRef>,
+    flights: VecDeque<Flight>,
+    next_flight: u64,
+    fx: Effects,
+    /// How many of the effects belong to accepted inputs.
+    decided_after: usize,
+    /// Decided and applied, not yet handed to the log.
+    records: Vec<Record>,
+    /// Something in `records` must not wait.
+    urgent: bool,
+    then: Vec<Then>,
+    events: Vec<Outgoing>,
+    recent: VecDeque<Arc<EventRecord>>,
+    recent_ids: BTreeMap<u64, Seq>,
+    committed: Seq,
+    last_lsn: u64,
+    bytes_since_snapshot: usize,
+    broken: bool,
+    body: Vec<u8>,
+}
+
+impl Task {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        engine: Engine,
+        store: Arc<dyn Store>,
+        class: Class,
+        epoch: u64,
+        commands: mpsc::Receiver<Command>,
+        head: watch::Sender<Seq>,
+        last_lsn: u64,
+    ) -> Task {
+        let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
+        let committed = engine.state.book.head;
+        let _ = head.send(committed);
+        Task {
+            shared,
+            engine,
+            store,
+            class,
+            epoch,
+            clock: NodeClock::default(),
+            commands,
+            head,
+            completions,
+            complete,
+            sessions: Sessions::default(),
+            joined: BTreeMap::new(),
+            flights: VecDeque::new(),
+            next_flight: 0,
+            fx: Effects::default(),
+            decided_after: 0,
+            records: Vec::new(),
+            urgent: false,
+            then: Vec::new(),
+            events: Vec::new(),
+            recent: VecDeque::new(),
+            recent_ids: BTreeMap::new(),
+            committed,
+            last_lsn,
+            bytes_since_snapshot: 0,
+            broken: false,
+            body: Vec::new(),
+        }
+    }
+
+    /// Runs until stopped. Dropped at any await it loses nothing that was answered.
+    pub(crate) async fn run(mut self) {
+        self.publish();
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                Some((number, result)) = self.completions.recv() => self.completed(number, result),
+                _ = tick.tick() => self.tick().await,
+                command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
+                    None => break,
+                    Some(Command::Stop { reply }) => {
+                        self.stop().await;
+                        let _ = reply.send(());
+                        return;
+                    }
+                    Some(command) => self.gather(command).await,
+                },
+            }
+            if self.broken {
+                self.recover().await;
+            }
+        }
+        self.stop().await;
+    }
+
+    /// Takes all that waits, fairly, and makes one batch of it.
+    async fn gather(&mut self, first: Command) {
+        let mut lanes: Vec<(u64, VecDeque<Command>)> = Vec::new();
+        let mut others = Vec::new();
+        let mut put = |command: Command| match &command {
+            Command::Emit { connection, .. } => match lanes.iter_mut().find(|(c, _)| c == connection) {
+                Some((_, lane)) => lane.push_back(command),
+                None => lanes.push((*connection, VecDeque::from([command]))),
+            },
+            _ => others.push(command),
+        };
+        let (mut events, mut bytes) = (0, 0);
+        let mut stop = None;
+        let mut next = Some(first);
+        while let Some(command) = next {
+            if let Command::Emit { frames, .. } = &command {
+                events += frames.len();
+                bytes += frames.iter().map(bytes::Bytes::len).sum::<usize>();
+            }
+            if let Command::Stop { reply } = command {
+                stop = Some(reply);
+                break;
+            }
+            put(command);
+            next = if events < BATCH_EVENTS && bytes < BATCH_BYTES { self.commands.try_recv().ok() } else { None };
+        }
+        let now = self.clock.now();
+        // Acks and reads first: they are short and free windows.
+        others.into_iter().for_each(|command| self.other(command, now));
+        while !lanes.is_empty() {
+            for (_, lane) in &mut lanes {
+                let mut turn = 0;
+                while let Some(Command::Emit { frames, .. }) = lane.front() {
+                    if turn > 0 && turn + frames.len() > TURN_EVENTS {
+                        break;
+                    }
+                    turn += frames.len().max(1);
+                    if let Some(Command::Emit { connection, caller, frames, reply }) = lane.pop_front() {
+                        self.emit(connection, &caller, &frames, reply, now);
+                    }
+                }
+            }
+            lanes.retain(|(_, lane)| !lane.is_empty());
+        }
+        self.submit().await;
+        if let Some(reply) = stop {
+            self.stop().await;
+            let _ = reply.send(());
+            self.commands.close();
+        }
+    }
+
+    fn other(&mut self, command: Command, now: Clock) {
+        match command {
+            Command::Emit { .. } | Command::Stop { .. } => {}
+            Command::Ack { caller, ids, up_to, reply } => {
+                let result = self.member_of(&caller, now).map(|member| {
+                    let request = self.ack_request(member, &ids, up_to.as_deref(), true);
+                    self.ack(member, &request, now)
+                });
+                self.count(reply, result);
+            }
+            Command::AckFiltered { caller, up_to, filter, reply } => {
+                let result =
+                    self.member_of(&caller, now).and_then(|member| self.ack_filtered(member, up_to, &filter, now));
+                self.count(reply, result);
+            }
+            Command::AckSeqs { session, request } => {
+                let caller = Caller { stream: Some(session), ..Caller::default() };
+                if self.member_of(&caller, now).is_ok() {
+                    self.ack(session.member, &request, now);
+                }
+            }
+            Command::Page { caller, view, filter, position, max, reply } => {
+                let answer = self.page(&caller, view, &filter, position, max, now);
+                let _ = reply.send(answer);
+            }
+            Command::Find { id, reply } => {
+                let _ = reply.send(self.find(&id).map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
+            }
+            Command::CloseStream { connection } => self.close_stream(connection, now),
+            Command::Admin { op, reply } => {
+                let result = self.engine.admin(&op, now, &mut self.fx);
+                let result = self.decided(result);
+                self.urgent = true;
+                self.then.push(Then::Value(reply, result));
+            }
+            Command::View { caller, what, reply } => {
+                let _ = reply.send(self.look(&caller, what, now));
+            }
+            Command::Touch { caller, reply } => {
+                let result = self.member_of(&caller, now).map(|id| {
+                    let m = self.engine.state.member(id);
+                    serde_json::json!({ "agent_name": m.map(rialto_engine::state::Member::name), "address": m.map(|m| m.address.clone()), "status": "online" })
+                });
+                let _ = reply.send(result);
+            }
+            Command::Hash { reply } => {
+                let _ = reply.send((self.engine.state.book.head, self.engine.state.hash()));
+            }
+        }
+    }
+
+    fn count(&mut self, reply: oneshot::Sender<Result<u64, Fault>>, result: Result<u64, Fault>) {
+        match result {
+            Ok(n) => self.then.push(Then::Count(reply, n)),
+            Err(fault) => {
+                let _ = reply.send(Err(fault));
+            }
+        }
+    }
+
+    /// Applies what was just decided, or forgets it if it was refused.
+    fn decided<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
+        let records = self.fx.take_records();
+        if result.is_err() {
+            self.fx.after.truncate(self.decided_after);
+            return result;
+        }
+        for record in records {
+            self.engine.apply(&record);
+            if let Record::Event(event) = &record {
+                self.urgent = true;
+                self.remember(event.clone());
+                self.events.push(Outgoing::new(event.clone(), self.engine.state.is_tracked()));
+            }
+            self.records.push(record);
+        }
+        self.decided_after = self.fx.after.len();
+        result
+    }
+
+    fn remember(&mut self, record: Arc<EventRecord>) {
+        if record.received.is_some() {
+            self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
+        }
+        self.recent.push_back(record);
+        // Never forgets what is not committed yet: the store does not know it.
+        while self.recent.len() > RECENT_EVENTS && self.recent.front().is_some_and(|r| r.event.seq <= self.committed) {
+            if let Some(old) = self.recent.pop_front() {
+                let key = id_key(old.event.id());
+                if self.recent_ids.get(&key) == Some(&old.event.seq) {
+                    self.recent_ids.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// An event by position: at hand, or in the store.
+    fn record_at(&self, seq: Seq) -> Option<Arc<EventRecord>> {
+        let first = self.recent.front().map(|r| r.event.seq);
+        if let Some(first) = first.filter(|f| *f <= seq) {
+            return self.recent.get(usize::try_from(seq - first).ok()?).cloned();
+        }
+        crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq])
+            .ok()?
+            .into_iter()
+            .next()
+    }
+
+    /// An event by id.
+    fn find(&self, id: &str) -> Option<Arc<EventRecord>> {
+        let book = &self.engine.state.book;
+        if let Some(own) = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head)
+            && let Some(record) = self.record_at(own.seq).filter(|r| r.event.id() == id)
+        {
+            return Some(record);
+        }
+        let key = id_key(id);
+        if let Some(record) =
+            self.recent_ids.get(&key).and_then(|seq| self.record_at(*seq)).filter(|r| r.event.id() == id)
+        {
+            return Some(record);
+        }
+        let seqs = self.store.find(self.shared.number, key).ok()?;
+        seqs.into_iter().find_map(|seq| self.record_at(seq).filter(|r| r.event.id() == id))
+    }
+
+    /// The member behind a caller; its call counts as presence.
+    fn member_of(&mut self, caller: &Caller, now: Clock) -> Result<u32, Fault> {
+        match self.engine.state.principal(caller, None, now)? {
+            Principal::Member(id) => {
+                self.engine.live.touch(id, now);
+                Ok(id)
+            }
+            Principal::Operator | Principal::Holder { .. } => {
+                Err(Fault::new(ErrorCode::NotAMember, "this is a member's call: join, then show the session id"))
+            }
+        }
+    }
+
+    fn viewer_of(&mut self, caller: &Caller, now: Clock) -> Result<Viewer, Fault> {
+        match self.engine.state.principal(caller, None, now)? {
+            Principal::Operator => Ok(Viewer::Operator),
+            Principal::Member(id) => {
+                self.engine.live.touch(id, now);
+                Ok(Viewer::Member(id))
+            }
+            Principal::Holder { .. } if self.engine.state.book.settings.bare_reads => Ok(Viewer::Reader),
+            Principal::Holder { .. } => {
+                Err(Fault::new(ErrorCode::Unauthenticated, "say who reads: join, then show the session id"))
+            }
+        }
+    }
+
+    fn page(
+        &mut self,
+        caller: &Caller,
+        view: View,
+        filter: &rialto_engine::Filter,
+        position: Option<Seq>,
+        max: usize,
+        now: Clock,
+    ) -> Result<PageAnswer, Fault> {
+        let viewer = self.viewer_of(caller, now)?;
+        if let (View::Inbox, Viewer::Member(id)) = (view, viewer) {
+            self.engine.receive_queue(id, &mut self.fx);
+            self.decided(Ok(()))?;
+        }
+        let page = self.engine.state.page(viewer, view, filter, position, self.committed, max)?;
+        Ok(PageAnswer { page, viewer, head: self.committed })
+    }
+
+    /// Event ids to positions; unknown ones are ignored.
+    fn ack_request(&self, member: u32, ids: &[String], up_to: Option<&str>, count: bool) -> AckRequest {
+        let seq = |id: &str| {
+            self.sessions
+                .seq_of(member, id)
+                .or_else(|| id.strip_prefix("seq:").and_then(|n| n.parse().ok()))
+                .or_else(|| self.find(id).map(|r| r.event.seq))
+        };
+        AckRequest { seqs: ids.iter().filter_map(|id| seq(id)).collect(), up_to: up_to.and_then(seq), count }
+    }
+
+    fn ack(&mut self, member: u32, request: &AckRequest, now: Clock) -> u64 {
+        let request = AckRequest { up_to: request.up_to.map(|s| s.min(self.committed)), ..request.clone() };
+        let effects_before = self.fx.after.len();
+        let n = self.engine.ack(member, &request, now, &mut self.fx);
+        // A receipt or a dropped body can be seen by others: such an ack is committed first.
+        if self.fx.after.len() > effects_before || !self.engine.state.book.unstored.is_empty() {
+            self.urgent = true;
+        }
+        let _ = self.decided(Ok(()));
+        Counters::add(&self.shared.counters.acked, n.max(request.seqs.len() as u64));
+        self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
+        n
+    }
+
+    fn ack_filtered(
+        &mut self,
+        member: u32,
+        up_to: Seq,
+        filter: &rialto_engine::Filter,
+        now: Clock,
+    ) -> Result<u64, Fault> {
+        let unfiltered = rialto_engine::Filter { after: None, before: None, descending: false, ..filter.clone() }
+            == rialto_engine::Filter::default();
+        if unfiltered {
+            return Ok(self.ack(member, &AckRequest { up_to: Some(up_to), count: true, ..AckRequest::default() }, now));
+        }
+        let seqs: Vec<Seq> =
+            self.engine.state.pending(member, 0, up_to.min(self.committed)).take(limits::SCAN_EVENTS_MAX).collect();
+        let seqs = seqs.into_iter().filter(|seq| self.record_at(*seq).is_some_and(|r| filter.passes(&r))).collect();
+        Ok(self.ack(member, &AckRequest { seqs, up_to: None, count: true }, now))
+    }
+
+    fn close_stream(&mut self, connection: u64, now: Clock) {
+        self.joined.remove(&connection);
+        if let Some(session) = self.sessions.close(connection) {
+            self.engine.live.stream(session.member, false, now);
+            self.engine.tick(now, &mut self.fx);
+            let _ = self.decided(Ok(()));
+        }
+    }
+
+    /// Hands the gathered records to the log, unless all of them may wait for the next commit.
+    async fn submit(&mut self) {
+        let lazy = !self.urgent;
+        let number = self.next_flight;
+        self.next_flight += 1;
+        let mut flight = Flight {
+            number,
+            done: None,
+            then: std::mem::take(&mut self.then),
+            events: std::mem::take(&mut self.events),
+            after: std::mem::take(&mut self.fx.after),
+            head: self.engine.state.book.head,
+            handed: Instant::now(),
+            snapshot: None,
+            wrote: false,
+        };
+        self.decided_after = 0;
+        if lazy || self.records.is_empty() {
+            flight.done = Some(Ok(self.last_lsn));
+            self.flights.push_back(flight);
+            self.land();
+            return;
+        }
+        self.urgent = false;
+        flight.wrote = true;
+        let batch = match self.encode() {
+            Ok(batch) => batch,
+            Err(error) => {
+                flight.done = Some(Err(error));
+                self.flights.push_back(flight);
+                self.land();
+                return;
+            }
+        };
+        self.bytes_since_snapshot += batch.bytes();
+        if self.bytes_since_snapshot > SNAPSHOT_BYTES {
+            self.bytes_since_snapshot = 0;
+            flight.snapshot = Some(self.engine.state.to_snapshot());
+        }
+        self.flights.push_back(flight);
+        self.append(number, batch).await;
+    }
+
+    fn encode(&mut self) -> Result<Batch, StoreError> {
+        let mut batch = Batch::new(self.shared.number);
+        let mut seq = self.committed;
+        for record in self.records.drain(..) {
+            let key = match &record {
+                Record::Event(event) => {
+                    seq = event.event.seq;
+                    if event.received.is_some() { id_key(event.event.id()) } else { 0 }
+                }
+                Record::Acks(_) | Record::Change(_) => 0,
+            };
+            self.body.clear();
+            record.encode(&mut self.body);
+            batch.push(record.kind(), VERSION, seq, key, &self.body)?;
+        }
+        Ok(batch)
+    }
+
+    async fn append(&mut self, number: u64, batch: Batch) {
+        let flush = match self.engine.state.book.settings.durability {
+            Durability::Sync => Flush::Sync,
+            Durability::Os => Flush::Os,
+            Durability::Memory => Flush::None,
+        };
+        let complete = self.complete.clone();
+        let mut done: rialto_store::Done = Box::new(move |result| {
+            // The channel holds every batch that can be in flight.
+            let _ = complete.try_send((number, result.map(|c| c.last_lsn)));
+        });
+        let mut batch = batch;
+        loop {
+            match self.store.append(self.class, self.epoch, flush, batch, done) {
+                Ok(()) => return,
+                Err(rejected) if matches!(rejected.error, StoreError::Busy) => {
+                    batch = rejected.batch;
+                    done = rejected.done;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                Err(rejected) => {
+                    self.completed(number, Err(rejected.error));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, number: u64, result: Result<u64, StoreError>) {
+        if let Some(flight) = self.flights.iter_mut().find(|f| f.number == number) {
+            flight.done = Some(result);
+        }
+        self.land();
+    }
+
+    /// Finishes batches in order: deliver, do, answer.
+    fn land(&mut self) {
+        while let Some(flight) = self.flights.front_mut() {
+            let Some(result) = flight.done.take() else { break };
+            let Some(flight) = self.flights.pop_front() else { break };
+            match result {
+                Ok(lsn) => self.landed(flight, lsn),
+                Err(error) => {
+                    tracing::error!(network = %self.shared.id, %error, "the log refused a batch");
+                    self.flights.push_front(flight);
+                    self.broken = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn landed(&mut self, flight: Flight, lsn: u64) {
+        let now = self.clock.now();
+        let counters = &self.shared.counters;
+        self.last_lsn = self.last_lsn.max(lsn);
+        if flight.wrote {
+            Counters::add(&counters.commits, 1);
+            Counters::add(&counters.commit_micros, u64::try_from(flight.handed.elapsed().as_micros()).unwrap_or(0));
+        }
+        self.committed = self.committed.max(flight.head);
+        Counters::add(&counters.accepted, flight.events.len() as u64);
+        // Answers first, so that a sender hears of its event before its own deliveries that follow.
+        for then in flight.then {
+            self.then(then, now);
+        }
+        for event in &flight.events {
+            let sent = self.sessions.deliver(&self.engine.state, event, now.steady);
+            Counters::add(&self.shared.counters.delivered, sent);
+        }
+        for effect in flight.after {
+            self.effect(effect, now);
+        }
+        self.sessions.flush(&self.engine.state, self.committed, now.steady);
+        for connection in self.sessions.dead() {
+            self.close_stream(connection, now);
+        }
+        if !flight.events.is_empty() {
+            let _ = self.head.send(self.committed);
+        }
+        if flight.wrote {
+            self.publish();
+        }
+        if let Some(bytes) = flight.snapshot {
+            let (store, class, number) = (self.store.clone(), self.class, self.shared.number);
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = store.save_snapshot(class, number, lsn, &bytes) {
+                    tracing::warn!(%error, "snapshot was not saved; replay will be longer");
+                }
+            });
+        }
+    }
+
+    fn then(&mut self, then: Then, now: Clock) {
+        match then {
+            Then::Count(reply, n) => {
+                let _ = reply.send(Ok(n));
+            }
+            Then::Value(reply, value) => {
+                let _ = reply.send(value);
+            }
+            Then::Answers(Reply::Once(reply), answers, _) => {
+                let _ = reply.send(answers);
+            }
+            Then::Answers(Reply::Stream(connection, outbox), answers, opened) => {
+                let left = answers.iter().any(|a| a.result.as_ref().is_ok_and(|r| r.left));
+                self.sessions.answer(connection, &outbox, Out::Answers(answers));
+                for (connection, joined, outbox) in opened {
+                    if let Some(old) = self.sessions.close(connection) {
+                        self.engine.live.stream(old.member, false, now);
+                    }
+                    let after = joined.resume_after.unwrap_or(0);
+                    self.sessions.open(connection, joined.session, outbox, joined.window, after);
+                    self.engine.live.stream(joined.session.member, true, now);
+                }
+                if left {
+                    self.sessions.flush(&self.engine.state, self.committed, now.steady);
+                }
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, now: Clock) {
+        match effect {
+            Effect::Signal { event, route } => {
+                Counters::add(&self.shared.counters.signals, 1);
+                self.sessions.signal(&self.engine.state, &event, &route);
+            }
+            Effect::Revoked { member, numbers, code } => {
+                for connection in self.sessions.revoke(member, &numbers, code) {
+                    self.close_stream(connection, now);
+                }
+            }
+            Effect::CloseAll { code } => {
+                for connection in self.sessions.close_all(code) {
+                    self.close_stream(connection, now);
+                }
+            }
+            Effect::Rescan { member } => self.sessions.acked(&self.engine.state, member, self.committed, now.steady),
+        }
+    }
+
+    /// Once a second: expiry, redelivery, and acks that waited.
+    async fn tick(&mut self) {
+        if self.flights.len() >= FLIGHTS_MAX {
+            return;
+        }
+        let now = self.clock.now();
+        self.engine.tick(now, &mut self.fx);
+        let _ = self.decided(Ok(()));
+        let given_up = self.sessions.retry(&self.engine.state, now.steady);
+        for (member, seq, _) in given_up {
+            self.engine.give_up(member, &[seq], "max_attempts", now, &mut self.fx);
+            let _ = self.decided(Ok(()));
+            self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
+        }
+        self.urgent = !self.records.is_empty();
+        self.submit().await;
+        self.publish();
+    }
+
+    /// Makes what others may know without asking current.
+    fn publish(&self) {
+        let book = &self.engine.state.book;
+        let poisoned = PoisonError::into_inner;
+        {
+            let mut settings = self.shared.settings.write().unwrap_or_else(poisoned);
+            if *settings != book.settings {
+                *settings = book.settings.clone();
+            }
+        }
+        let tokens: Vec<[u8; 32]> = book.tokens.iter().map(|t| t.sha256).collect();
+        {
+            let mut shared = self.shared.tokens.write().unwrap_or_else(PoisonError::into_inner);
+            if *shared != tokens {
+                *shared = tokens;
+            }
+        }
+        let counters = &self.shared.counters;
+        Counters::set(&counters.streams, self.sessions.len() as u64);
+        Counters::set(&counters.members, self.engine.state.roster().count() as u64);
+        let now = self.clock.now();
+        let online = self.engine.live.presence.keys().filter(|id| self.engine.live.is_online(**id, now)).count();
+        Counters::set(&counters.online, online as u64);
+        Counters::set(&counters.dead, book.dead_letters.len() as u64);
+        self.shared.ready.store(!self.broken, Ordering::Release);
+    }
+
+    /// Answers everything unanswered with `storage_unavailable`, then starts again from what reached the disk.
+    async fn recover(&mut self) {
+        self.shared.ready.store(false, Ordering::Release);
+        let fault = || {
+            Fault::new(
+                ErrorCode::StorageUnavailable,
+                "the disk refused the write; nothing of this was accepted for sure: send it again",
+            )
+        };
+        let flights: Vec<Flight> = self.flights.drain(..).collect();
+        let unanswered = flights.into_iter().flat_map(|f| f.then).chain(std::mem::take(&mut self.then));
+        for then in unanswered {
+            match then {
+                Then::Count(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Value(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Answers(reply, mut answers, _) => {
+                    answers.iter_mut().filter(|a| a.result.is_ok()).for_each(|a| {
+                        a.result = Err(fault());
+                        a.query = None;
+                        a.silent = false;
+                    });
+                    match reply {
+                        Reply::Once(reply) => drop(reply.send(answers)),
+                        Reply::Stream(connection, outbox) => {
+                            self.sessions.answer(connection, &outbox, Out::Answers(answers))
+                        }
+                    }
+                }
+            }
+        }
+        self.sessions.close_all(ErrorCode::StorageUnavailable);
+        self.sessions = Sessions::default();
+        self.joined.clear();
+        self.records.clear();
+        self.events.clear();
+        self.fx = Effects::default();
+        self.decided_after = 0;
+        self.recent.clear();
+        self.recent_ids.clear();
+        let mut wait = Duration::from_millis(50);
+        loop {
+            let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
+            let loaded = tokio::task::spawn_blocking(move || {
+                store.reopen()?;
+                load::load(store.as_ref(), class, number)
+            })
+            .await;
+            match loaded {
+                Ok(Ok((engine, lsn))) => {
+                    self.committed = engine.state.book.head;
+                    self.last_lsn = lsn;
+                    self.engine = engine;
+                    self.broken = false;
+                    // Late completions of dropped batches mean nothing any more.
+                    while self.completions.try_recv().is_ok() {}
+                    let _ = self.head.send(self.committed);
+                    self.publish();
+                    tracing::info!(network = %self.shared.id, head = self.committed, "the log was reopened");
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(network = %self.shared.id, %error, "the log cannot be reopened yet"),
+                Err(error) => tracing::error!(network = %self.shared.id, %error, "reopening failed"),
+            }
+            self.refuse_for(wait).await;
+            wait = (wait * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// While the disk refuses, callers are told so at once.
+    async fn refuse_for(&mut self, wait: Duration) {
+        let until = tokio::time::Instant::now() + wait;
+        let fault = || Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes; try again later");
+        while let Ok(Some(command)) = tokio::time::timeout_at(until, self.commands.recv()).await {
+            match command {
+                Command::Emit { frames, reply, .. } => {
+                    let refused = |_| Answered {
+                        event_id: None,
+                        result: Err(fault()),
+                        durability: Durability::Sync,
+                        query: None,
+                        silent: false,
+                        session_id: None,
+                    };
+                    let answers: Vec<Answered> = frames.iter().map(refused).collect();
+                    match reply {
+                        Reply::Once(reply) => drop(reply.send(answers)),
+                        Reply::Stream(_, outbox) => drop(
+                            outbox.try_send(vec![Out::Answers(answers), Out::Close(ErrorCode::StorageUnavailable)]),
+                        ),
+                    }
+                }
+                Command::Ack { reply, .. } | Command::AckFiltered { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Admin { reply, .. } | Command::View { reply, .. } | Command::Touch { reply, .. } => {
+                    drop(reply.send(Err(fault())))
+                }
+                Command::Find { reply, .. } => drop(reply.send(None)),
+                Command::AckSeqs { .. } | Command::CloseStream { .. } | Command::Hash { .. } => {}
+                Command::Stop { reply } => {
+                    let _ = reply.send(());
+                    self.commands.close();
+                }
+            }
+        }
+    }
+
+    /// Commits what waits, tells the streams, saves a snapshot.
+    async fn stop(&mut self) {
+        self.urgent = !self.records.is_empty();
+        self.submit().await;
+        while !self.flights.is_empty() && !self.broken {
+            match self.completions.recv().await {
+                Some((number, result)) => self.completed(number, result),
+                None => break,
+            }
+        }
+        self.sessions.close_all(ErrorCode::ShuttingDown);
+        if !self.broken {
+            let bytes = self.engine.state.to_snapshot();
+            if let Err(error) = self.store.save_snapshot(self.class, self.shared.number, self.last_lsn, &bytes) {
+                tracing::warn!(%error, "snapshot was not saved; the next start replays more");
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! One received frame: parse, look up its id, read its credentials, decide.
+
+use super::{Task, Then};
+use crate::command::{Answered, Reply};
+use crate::metrics::Counters;
+use crate::query::Query;
+use bytes::Bytes;
+use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
+use rialto_engine::{Caller, Clock, SessionRef};
+use rialto_identity::{Secret, sha256};
+use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Task {
+    /// Decides a connection's frames; answers wait for the commit.
+    pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, frames: &[Bytes], reply: Reply, now: Clock) {
+        let stream = matches!(reply, Reply::Stream(..));
+        let mut answers = Vec::with_capacity(frames.len());
+        let mut opened = Vec::new();
+        for frame in frames {
+            let session = self.joined.get(&connection).copied();
+            let answered = self.frame(caller, stream, session, frame, now);
+            if answered.result.is_err() {
+                Counters::add(&self.shared.counters.refused, 1);
+            }
+            if let (Ok(accepted), Reply::Stream(_, outbox)) = (&answered.result, &reply) {
+                if let Some(joined) = &accepted.joined {
+                    self.joined.insert(connection, joined.session);
+                    opened.push((connection, joined.clone(), outbox.clone()));
+                }
+                if accepted.left {
+                    self.joined.remove(&connection);
+                }
+            }
+            answers.push(answered);
+        }
+        self.then.push(Then::Answers(reply, answers, opened));
+    }
+
+    fn frame(
+        &mut self,
+        caller: &Arc<Caller>,
+        stream: bool,
+        session: Option<SessionRef>,
+        frame: &[u8],
+        now: Clock,
+    ) -> Answered {
+        let Ok(text) = std::str::from_utf8(frame) else {
+            return self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text")));
+        };
+        let envelope = match Envelope::parse(text) {
+            Ok(envelope) => envelope,
+            Err(unreadable) => return self.answered(unreadable.id, Err(unreadable.fault)),
+        };
+        let id = envelope.id.as_deref().map(str::to_owned);
+        if stream && session.is_none() && envelope.kind != "network.agent.join" {
+            if envelope.kind == "network.ping" {
+                let pong = self.early_pong(&envelope, now);
+                return Answered { silent: true, ..self.answered(id, Ok(pong)) };
+            }
+            return self
+                .answered(id, Err(Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join")));
+        }
+        let bound;
+        let caller = match session.filter(|_| stream && envelope.kind != "network.agent.join") {
+            Some(session) => {
+                bound = Caller { stream: Some(session), ..Caller::default() };
+                &bound
+            }
+            None => caller.as_ref(),
+        };
+        match envelope.kind.as_ref() {
+            "network.event.ack" => self.ack_frame(caller, &envelope, now),
+            "network.events.query" => self.query_frame(caller, &envelope, now),
+            "network.agent.join" => self.join_frame(caller, &envelope, text, now),
+            _ => {
+                let seen = self.seen(envelope.id.as_deref());
+                let emit = Emit {
+                    caller,
+                    envelope: &envelope,
+                    received: received_hash(&envelope, text),
+                    seen,
+                    proofs: Proofs::default(),
+                    fresh_session: [0; 32],
+                    resume: Resume::None,
+                };
+                let result = self.engine.emit(&emit, now, &mut self.fx);
+                let result = self.decided(result);
+                if result.as_ref().is_ok_and(|a| a.duplicate) {
+                    Counters::add(&self.shared.counters.duplicates, 1);
+                }
+                let silent = result.as_ref().is_ok_and(|a| a.silent);
+                let event_id = result.as_ref().map_or(id, |a| Some(a.event_id.clone()));
+                let durability = self.engine.state.book.settings.durability;
+                Answered { event_id, result, durability, query: None, silent, session_id: None }
+            }
+        }
+    }
+
+    fn seen(&self, id: Option<&str>) -> Seen {
+        id.and_then(|id| self.find(id)).map_or(Seen::New, Seen::Known)
+    }
+
+    fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
+        let durability = self.engine.state.book.settings.durability;
+        Answered { event_id: id, result, durability, query: None, silent: false, session_id: None }
+    }
+
+    /// `network.event.ack`: nothing is answered unless it is wrong.
+    fn ack_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
+        let id = envelope.id.as_deref().map(str::to_owned);
+        let result = self.try_ack(caller, envelope, now);
+        let silent = result.is_ok();
+        let accepted =
+            result.map(|()| Accepted { event_id: id.clone().unwrap_or_default(), silent: true, ..Accepted::default() });
+        Answered { silent, ..self.answered(id, accepted) }
+    }
+
+    fn try_ack(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<(), Fault> {
+        let member = self.member_of(caller, now)?;
+        let own = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        if let Some(source) = &envelope.source {
+            let said = rialto_model::Address::parse_in(source, &self.engine.state.network)
+                .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("source"))?;
+            if said.as_str() != own.as_ref() {
+                return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {own}'s")).field("source"));
+            }
+        }
+        #[derive(serde::Deserialize, Default)]
+        struct Ack {
+            #[serde(default)]
+            ids: Option<Vec<String>>,
+            #[serde(default)]
+            up_to: Option<String>,
+        }
+        let ack: Ack = serde_json::from_str(&envelope.payload).map_err(|e| {
+            Fault::new(ErrorCode::InvalidPayload, format!("an ack has ids or up_to: {e}")).field("payload")
+        })?;
+        let mut ids = ack.ids.unwrap_or_default();
+        if ids.is_empty() && ack.up_to.is_none() {
+            let metadata = rialto_model::metadata::Metadata::parse(envelope.metadata)?;
+            match metadata.text("in_reply_to") {
+                Some(id) => ids.push(id.into_owned()),
+                None => {
+                    return Err(Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to")
+                        .field("payload"));
+                }
+            }
+        }
+        let request = self.ack_request(member, &ids, ack.up_to.as_deref(), false);
+        self.ack(member, &request, now);
+        Ok(())
+    }
+
+    /// `network.events.query`: accepted here, run by whoever answers the client.
+    fn query_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
+        let id = envelope.id.as_deref().map(str::to_owned);
+        let query = self.member_of(caller, now).and_then(|_| {
+            let payload: Value = serde_json::from_str(&envelope.payload)
+                .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
+            let query = Query::from_payload(&payload)?;
+            query.checked_limit()?;
+            if !self.engine.state.has_mod("persistence") {
+                return Err(Fault::new(
+                    ErrorCode::HistoryUnavailable,
+                    "this network keeps no history (mod/persistence is not loaded)",
+                ));
+            }
+            Ok(query)
+        });
+        match query {
+            Ok(query) => {
+                let event_id = id.clone().unwrap_or_else(|| self.own_id(now));
+                let accepted = Accepted { event_id: event_id.clone(), ..Accepted::default() };
+                Answered { query: Some(Box::new(query)), ..self.answered(Some(event_id), Ok(accepted)) }
+            }
+            Err(fault) => self.answered(id, Err(fault)),
+        }
+    }
+
+    fn own_id(&mut self, now: Clock) -> String {
+        self.engine.live.signals += 1;
+        EventId {
+            at: self.engine.state.stamp(now.wall),
+            seq: (1 << 63) | self.engine.live.signals,
+            salt: self.engine.state.book.salt,
+        }
+        .to_text()
+    }
+
+    /// `network.agent.join`: credentials are read and hashed here; the engine sees hashes only.
+    fn join_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, text: &str, now: Clock) -> Answered {
+        let id = envelope.id.as_deref().map(str::to_owned);
+        let payload: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+        let fresh = match Secret::generate() {
+            Ok(secret) => secret,
+            Err(error) => {
+                tracing::error!(%error, "no randomness for a session");
+                return self.answered(id, Err(ErrorCode::Internal.into()));
+            }
+        };
+        let mut caller = caller.clone();
+        if let Some(session) = payload.get("session_id").and_then(Value::as_str) {
+            caller.session = Some(sha256(session));
+        }
+        let resume = match payload.get("resume_after").and_then(Value::as_str) {
+            None => Resume::None,
+            Some(cursor) => {
+                let seq = cursor.strip_prefix("seq:").and_then(|n| n.parse().ok());
+                let seq = seq.or_else(|| self.find(cursor).map(|r| r.event.seq));
+                seq.filter(|s| *s <= self.engine.state.book.head).map_or(Resume::Unknown, Resume::After)
+            }
+        };
+        let emit = Emit {
+            caller: &caller,
+            envelope,
+            received: received_hash(envelope, text),
+            seen: self.seen(envelope.id.as_deref()),
+            proofs: proofs(&payload),
+            fresh_session: fresh.sha256(),
+            resume,
+        };
+        let result = self.engine.emit(&emit, now, &mut self.fx);
+        let mut result = self.decided(result);
+        let mut session_id: Option<Arc<str>> = None;
+        if let Ok(accepted) = &mut result {
+            if let Some(joined) = &accepted.joined {
+                if let Some(up_to) = joined.resume_after {
+                    let request = rialto_engine::AckRequest { up_to: Some(up_to), ..Default::default() };
+                    self.engine.ack(joined.session.member, &request, now, &mut self.fx);
+                }
+                if joined.issued {
+                    session_id = Some(Arc::from(fresh.expose()));
+                } else if let Some(session) = payload.get("session_id").and_then(Value::as_str) {
+                    session_id = Some(Arc::from(session));
+                }
+            }
+            let head_id = self.record_at(self.engine.state.book.head).map(|r| r.event.id().to_owned());
+            if let Some(map) = accepted.result.as_mut().and_then(Value::as_object_mut) {
+                map.insert("head_id".into(), head_id.into());
+                if let Some(session) = &session_id {
+                    map.insert("session_id".into(), Value::from(session.as_ref()));
+                }
+            }
+        }
+        let _ = self.decided(Ok(()));
+        let event_id = result.as_ref().map_or(id, |a| Some(a.event_id.clone()));
+        Answered { session_id, ..self.answered(event_id, result) }
+    }
+
+    /// A stream may ping before it joins.
+    fn early_pong(&mut self, envelope: &Envelope<'_>, now: Clock) -> Accepted {
+        let sent: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+        let mut payload = serde_json::json!({ "server_time": now.wall });
+        if let (Some(t), Some(map)) = (sent.get("t"), payload.as_object_mut()) {
+            map.insert("t".into(), t.clone());
+        }
+        let metadata = envelope
+            .id
+            .as_deref()
+            .map_or_else(|| "{}".to_owned(), |id| serde_json::json!({ "in_reply_to": id }).to_string());
+        let id = self.own_id(now);
+        let event = Event::new(
+            0,
+            &EventParts {
+                id: &id,
+                kind: "network.pong",
+                source: "core",
+                target: "core",
+                payload: &payload.to_string(),
+                metadata: &metadata,
+                timestamp: self.engine.state.stamp(now.wall),
+                network: &self.shared.id,
+                visibility: Visibility::Direct,
+            },
+        );
+        Accepted { event_id: id, response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
+    }
+}
+
+/// Only ids that may come again are worth a hash.
+fn received_hash(envelope: &Envelope<'_>, text: &str) -> u128 {
+    if envelope.id.is_some() { xxhash_rust::xxh3::xxh3_128(text.as_bytes()) } else { 0 }
+}
+
+/// Tokens and proofs of a join payload: `credentials` as an object or as plain text, and compat's `token`.
+fn proofs(payload: &Value) -> Proofs {
+    let mut out = Proofs::default();
+    let mut token = |value: Option<&Value>| {
+        if let Some(text) = value.and_then(Value::as_str) {
+            out.tokens.push(sha256(text));
+        }
+    };
+    token(payload.get("token"));
+    let credentials = payload.get("credentials");
+    match credentials {
+        Some(text @ Value::String(_)) => token(Some(text)),
+        Some(Value::Object(map)) => {
+            token(map.get("token"));
+            let unsupported =
+                ["invite", "key", "jwt", "did"].into_iter().find(|k| map.get(*k).is_some_and(|v| !v.is_null()));
+            if let Some(kind) = unsupported {
+                out.failed =
+                    Some(Fault::new(ErrorCode::Unsupported, format!("proof by {kind} is not offered here yet")));
+            }
+        }
+        _ => {}
+    }
+    out
+}

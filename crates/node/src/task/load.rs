@@ -1,0 +1,91 @@
+//! Building an engine from a snapshot and the log behind it.
+
+use rialto_engine::record::Change;
+use rialto_engine::{Engine, Record, State};
+use rialto_store::{Class, Store, StoreError};
+use std::ops::ControlFlow;
+
+/// Why a network cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record or snapshot is not readable by this version.
+    #[error("network {network}: {what}")]
+    Unreadable {
+        /// Its number.
+        network: u32,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Loads a network: newest snapshot, then every record behind it. Gives the LSN it is at.
+pub(crate) fn load(store: &dyn Store, class: Class, number: u32) -> Result<(Engine, u64), LoadError> {
+    let snapshot = store.load_snapshot(number)?;
+    let mut after = 0;
+    let mut engine = None;
+    if let Some(snapshot) = snapshot {
+        match State::from_snapshot(&snapshot.bytes, seed()) {
+            Ok(state) => {
+                after = snapshot.lsn;
+                engine = Some(Engine::new(state));
+            }
+            Err(error) => tracing::warn!(network = number, %error, "snapshot is not used; the whole log is replayed"),
+        }
+    }
+    replay(store, class, number, after, engine)
+}
+
+/// Replays records after an LSN into an engine; without one, the first record must create the network.
+pub(crate) fn replay(
+    store: &dyn Store,
+    class: Class,
+    number: u32,
+    after: u64,
+    engine: Option<Engine>,
+) -> Result<(Engine, u64), LoadError> {
+    let mut engine = engine;
+    let mut broken = None;
+    let mut last = after;
+    store.replay(class, Some(number), after, &mut |r| {
+        let id = engine.as_ref().map_or("", |e| e.state.book.id.as_ref()).to_owned();
+        match Record::decode(r.kind, r.version, r.seq, &id, r.body) {
+            Ok(record) => match &mut engine {
+                Some(engine) => engine.apply(&record),
+                None => {
+                    let Record::Change(change @ Change::Created { .. }) = &record else {
+                        broken =
+                            Some(format!("the log begins with record {} instead of the network's creation", r.lsn));
+                        return ControlFlow::Break(());
+                    };
+                    match State::created(change, seed()) {
+                        Some(state) => engine = Some(Engine::new(state)),
+                        None => {
+                            broken = Some("its creation record is not valid".to_owned());
+                            return ControlFlow::Break(());
+                        }
+                    }
+                }
+            },
+            Err(error) => {
+                broken = Some(error.to_string());
+                return ControlFlow::Break(());
+            }
+        }
+        last = r.lsn;
+        ControlFlow::Continue(())
+    })?;
+    match (engine, broken) {
+        (_, Some(what)) => Err(LoadError::Unreadable { network: number, what }),
+        (None, None) => Err(LoadError::Unreadable { network: number, what: "nothing of it is in the log".to_owned() }),
+        (Some(engine), None) => Ok((engine, last)),
+    }
+}
+
+/// A fresh seed for the engine's hashers; maps keep insertion order, so it changes nothing that can be seen.
+pub(crate) fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,233 @@
+//! Small reads answered inside the task.
+
+use super::Task;
+use crate::command::Look;
+use rialto_engine::{Caller, Clock, Viewer};
+use rialto_model::{ErrorCode, Fault};
+use serde_json::{Value, json};
+
+fn unknown(id: &str) -> Fault {
+    Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here"))
+}
+
+impl Task {
+    pub(super) fn look(&mut self, caller: &Caller, what: Look, now: Clock) -> Result<Value, Fault> {
+        if matches!(what, Look::Profile) {
+            return Ok(self.profile());
+        }
+        let viewer = self.viewer_of(caller, now)?;
+        let member = match viewer {
+            Viewer::Member(id) => Some(id),
+            Viewer::Operator | Viewer::Reader => None,
+        };
+        match what {
+            Look::Profile => Ok(self.profile()),
+            Look::Discover { filter, compat } => self.discover(viewer, &filter, compat, now),
+            Look::Channels => {
+                let readers = viewer == Viewer::Reader;
+                let state = &self.engine.state;
+                let list: Vec<Value> = state
+                    .visible_channels(member)
+                    .filter(|(_, c)| !(readers && c.private))
+                    .map(|(id, _)| state.channel_entry(id))
+                    .collect();
+                Ok(json!({ "channels": list }))
+            }
+            Look::Threads(channel) => self.threads(viewer, &channel),
+            Look::Conversations => self.conversations(member),
+            Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
+            Look::Operator | Look::Tokens | Look::Groups | Look::DeadLetters => {
+                if viewer != Viewer::Operator {
+                    return Err(Fault::new(ErrorCode::Forbidden, "this is the operator's"));
+                }
+                Ok(self.operator(&what))
+            }
+        }
+    }
+
+    fn profile(&self) -> Value {
+        let book = &self.engine.state.book;
+        let s = &book.settings;
+        let now = self.clock.now();
+        let online =
+            self.engine.state.roster().filter(|(id, m)| m.is_present() && self.engine.live.is_online(*id, now)).count();
+        let mut capabilities = vec!["network.agent", "network.channel"];
+        if self.engine.state.has_mod("persistence") {
+            capabilities.push("network.events");
+        }
+        json!({
+            "id": book.id, "slug": book.id, "name": s.name, "description": s.metadata.get("description").cloned().unwrap_or_default(),
+            "access": { "policy": s.policy.as_str(), "min_verification": s.min_verification },
+            "capabilities": capabilities, "agents_online": online, "status": s.status.as_str(), "delivery": s.delivery.as_str(),
+            "durability": s.durability.as_str(), "profile": s.profile.as_str(), "onm_version": "1.0",
+            "listed": s.metadata.get("listed").and_then(Value::as_bool).unwrap_or(true),
+        })
+    }
+
+    fn discover(&self, viewer: Viewer, filter: &Value, compat: bool, now: Clock) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let member = match viewer {
+            Viewer::Member(id) => Some(id),
+            Viewer::Operator | Viewer::Reader => None,
+        };
+        let mut roster = state.discover(&self.engine.live, member, filter, now)?;
+        let Some(map) = roster.as_object_mut() else { return Ok(roster) };
+        if viewer == Viewer::Reader {
+            let open: Vec<String> = state
+                .visible_channels(None)
+                .filter(|(_, c)| !c.private)
+                .map(|(_, c)| format!("channel/{}", c.name))
+                .collect();
+            map.insert("channels".into(), json!(open));
+        }
+        if compat {
+            let names: Vec<String> = map
+                .get("channels")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
+            let objects: Vec<Value> = state
+                .visible_channels(None)
+                .filter(|(_, c)| names.iter().any(|n| n.strip_prefix("channel/") == Some(&c.name)))
+                .map(|(id, _)| state.channel_entry(id))
+                .collect();
+            map.insert("channels".into(), objects.into());
+            for agent in map.get_mut("agents").and_then(Value::as_array_mut).into_iter().flatten() {
+                let name = agent
+                    .get("address")
+                    .and_then(Value::as_str)
+                    .map(|a| a.split_once(':').map_or(a, |(_, n)| n).to_owned());
+                if let (Some(agent), Some(name)) = (agent.as_object_mut(), name) {
+                    let seen = agent.get("last_seen_at").cloned().unwrap_or_default();
+                    agent.insert("agent_name".into(), json!(name));
+                    agent.insert("last_heartbeat_at".into(), seen);
+                    agent.insert("enabled_skills".into(), json!([]));
+                }
+            }
+        }
+        Ok(roster)
+    }
+
+    fn threads(&self, viewer: Viewer, channel: &str) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let name = channel.trim_start_matches("channel/");
+        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
+        let id = state.channel_id(name).ok_or_else(missing)?;
+        let lens = state.lens(viewer);
+        if !lens.is_operator() && !lens.channels().contains(&id) {
+            return Err(missing());
+        }
+        let list: Vec<Value> = state
+            .threads_of(id)
+            .into_iter()
+            .take(500)
+            .map(|(thread, count, last)| {
+                let last_event = self.record_at(last);
+                json!({
+                    "thread": thread, "channel": format!("channel/{name}"), "message_count": count,
+                    "last_activity_at": last_event.as_ref().map(|r| r.event.timestamp), "last_id": last_event.map(|r| r.event.id().to_owned()),
+                })
+            })
+            .collect();
+        Ok(json!({ "threads": list }))
+    }
+
+    fn conversations(&self, member: Option<u32>) -> Result<Value, Fault> {
+        let Some(me) = member else {
+            return Err(Fault::new(ErrorCode::NotAMember, "conversations are a member's: join first"));
+        };
+        let state = &self.engine.state;
+        let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
+        let mut list = Vec::new();
+        for (other, m) in state.roster().filter(|(id, _)| *id != me) {
+            let seqs = state.direct_between(me, other);
+            let Some(last) = seqs.max() else { continue };
+            let Some(record) = self.record_at(last) else { continue };
+            let payload: Value = serde_json::from_str(record.event.payload()).unwrap_or_default();
+            list.push((
+                last,
+                json!({
+                    "agents": [own, m.address], "message_count": seqs.len(),
+                    "last_message": { "content": payload.get("content").cloned().unwrap_or_default(), "sender": record.event.source(), "timestamp": record.event.timestamp },
+                }),
+            ));
+        }
+        list.sort_by_key(|(last, _)| std::cmp::Reverse(*last));
+        Ok(json!({ "conversations": list.into_iter().map(|(_, v)| v).collect::<Vec<_>>() }))
+    }
+
+    fn explain(&self, viewer: Viewer, id: &str, record: Option<&rialto_engine::EventRecord>) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let Some(record) = record else {
+            return state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id));
+        };
+        let mut explanation = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
+        let pending: Vec<(String, u32)> = explanation
+            .pending
+            .iter()
+            .filter_map(|m| {
+                state
+                    .member(*m)
+                    .map(|member| (member.address.to_string(), self.sessions.attempts(*m, record.event.seq)))
+            })
+            .collect();
+        for rung in explanation.json.get_mut("recipients").and_then(Value::as_array_mut).into_iter().flatten() {
+            let attempts =
+                pending.iter().find(|(a, _)| rung.get("recipient").and_then(Value::as_str) == Some(a)).map(|(_, n)| *n);
+            if let (Some(attempts), Some(map)) = (attempts, rung.as_object_mut()) {
+                map.insert("attempts".into(), json!(attempts));
+                if attempts > 0 {
+                    map.insert("rung".into(), "delivered".into());
+                }
+            }
+        }
+        Ok(explanation.json)
+    }
+
+    fn operator(&self, what: &Look) -> Value {
+        let book = &self.engine.state.book;
+        match what {
+            Look::Tokens => {
+                let list: Vec<Value> = book
+                    .tokens
+                    .iter()
+                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at }))
+                    .collect();
+                json!({ "tokens": list })
+            }
+            Look::Groups => {
+                let list: Vec<Value> = book
+                    .groups
+                    .iter()
+                    .map(|(n, g)| json!({ "group": format!("group/{n}"), "name": n, "members": g.members }))
+                    .collect();
+                json!({ "groups": list })
+            }
+            Look::DeadLetters => {
+                let list: Vec<Value> = book
+                    .dead_letters
+                    .iter()
+                    .map(|d| json!({ "event_id": self.record_at(d.seq).map(|r| r.event.id().to_owned()), "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
+                    .collect();
+                json!({ "dead_letters": list })
+            }
+            _ => {
+                let mut out = serde_json::to_value(&book.settings).unwrap_or_default();
+                if let Some(map) = out.as_object_mut() {
+                    map.insert("id".into(), json!(book.id));
+                    map.insert("created_at".into(), json!(book.created_at));
+                    map.insert("created_by".into(), json!(book.created_by));
+                    map.insert("members".into(), json!(self.engine.state.roster().count()));
+                    map.insert("channels".into(), json!(self.engine.state.visible_channels(None).count()));
+                    map.insert("head".into(), json!(book.head));
+                    map.insert("purged".into(), json!(book.purged));
+                    map.insert("mods".into(), json!(book.mods));
+                }
+                out
+            }
+        }
+    }
+}
