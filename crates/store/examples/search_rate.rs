@@ -55,11 +55,11 @@ fn main() {
     let bytes: usize = texts.iter().map(String::len).sum();
     let start = (Instant::now(), cpu_seconds());
     let mut seq = 0;
-    for part in texts.chunks(1024) {
+    for part in texts.chunks(8192) {
         let docs: Vec<Doc<'_>> = part
             .iter()
             .zip(seq + 1..)
-            .map(|(text, seq)| Doc { network: 1, seq, streams: &[7], source: Some(seq % 50), text })
+            .map(|(text, seq)| Doc { seq, streams: &[7], source: Some(seq % 50), text })
             .collect();
         seq += docs.len() as u64;
         index.index(1, &docs, seq).unwrap();

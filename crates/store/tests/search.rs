@@ -11,7 +11,7 @@ const GENERAL: u64 = 1;
 const SECRET: u64 = 2;
 
 fn doc<'a>(seq: u64, streams: &'a [u64], source: u64, text: &'a str) -> Doc<'a> {
-    Doc { network: 1, seq, streams, source: Some(source), text }
+    Doc { seq, streams, source: Some(source), text }
 }
 
 fn operator() -> Viewer {
@@ -38,8 +38,7 @@ fn filled(path: &Path) -> SearchIndex {
         doc(9, &[GENERAL], 12, "你好，世界"),
     ];
     index.index(1, &docs, 9).unwrap();
-    let elsewhere = Doc { network: 2, ..doc(4, &[GENERAL], 10, "deploy in another network") };
-    index.index(2, &[elsewhere], 4).unwrap();
+    index.index(2, &[doc(4, &[GENERAL], 10, "deploy in another network")], 4).unwrap();
     index
 }
 
@@ -130,8 +129,9 @@ fn progress_is_kept_with_the_texts() {
     assert_eq!(ask(&index, "数据库", &operator()), Vec::<u64>::new());
     assert_eq!(ask(&index, "replaced", &sees(GENERAL, 0..=99)), Vec::<u64>::new());
     assert_eq!(ask(&index, "replaced", &sees(SECRET, 0..=99)), vec![3]);
-    let wide = Doc { network: 1 << 23, ..doc(1, &[GENERAL], 1, "x") };
-    assert!(matches!(index.index(1, &[wide], 1), Err(StoreError::TooLarge { .. })));
+    let far = doc(1 << 40, &[GENERAL], 1, "x");
+    assert!(matches!(index.index(1, &[far], 1), Err(StoreError::TooLarge { .. })));
+    assert!(matches!(index.index(1 << 23, &[], 1), Err(StoreError::TooLarge { .. })));
 }
 
 #[test]

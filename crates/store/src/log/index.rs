@@ -35,6 +35,9 @@ impl Span {
     }
 }
 
+/// What a segment holds of each network, by number.
+pub(crate) type Spans = Vec<(u32, Span)>;
+
 /// A key of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {

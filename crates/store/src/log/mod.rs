@@ -348,7 +348,7 @@ impl<D: Disk> LogView<D> {
         let segment = Segment::new(self.disk.clone(), self.dir.clone(), old.head, end, last_lsn, old.capacity);
         // An index that knows records beyond the end must not outlive them.
         let segment = if full { segment.with(old.file, old.index) } else { segment };
-        inner.sealed.push(Arc::new(segment));
+        Arc::make_mut(&mut inner.sealed).push(Arc::new(segment));
     }
 }
 

@@ -212,7 +212,7 @@ impl<D: Disk> Opening<D> {
         let capacity = file.len().at("ask length of", &path)?;
         let spares_made = files.spares.iter().filter_map(|spare| spare_number(&spare.path)).max().unwrap_or(0);
         let inner = Inner {
-            sealed,
+            sealed: Arc::new(sealed),
             open: Open {
                 head,
                 file: Arc::clone(&file),

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::format::SegmentHead;
-use super::index::{MemIndex, Span};
+use super::index::{MemIndex, Span, Spans};
 use super::recover;
-use super::sidecar::{self, About, Sidecar, Unfit};
+use super::sidecar::{self, About, Filter, Probe, Sidecar, Unfit};
 use crate::disk::{self, Disk};
 use crate::error::{At as _, StoreError};
 use crate::record::Lsn;
@@ -36,6 +36,10 @@ pub(crate) struct Segment<D: Disk> {
     pub(crate) capacity: u64,
     file: OnceLock<Arc<D::File>>,
     index: Mutex<Option<Arc<SegmentIndex<D>>>>,
+    /// What it holds of each network, by number.
+    spans: OnceLock<Spans>,
+    /// From its sidecar.
+    filter: OnceLock<Filter>,
     /// Set before the file is reused: what fails to validate then is simply gone.
     retired: AtomicBool,
 }
@@ -49,22 +53,6 @@ pub(crate) enum SegmentIndex<D: Disk> {
     Sidecar(Sidecar<D::File>),
 }
 
-impl<D: Disk> SegmentIndex<D> {
-    pub(crate) fn span(&self, network: u32) -> Option<Span> {
-        match self {
-            Self::Memory(index) => index.span(network),
-            Self::Sidecar(sidecar) => sidecar.span(network),
-        }
-    }
-
-    pub(crate) fn spans(&self) -> Vec<(u32, Span)> {
-        match self {
-            Self::Memory(index) => index.spans().collect(),
-            Self::Sidecar(sidecar) => sidecar.spans().to_vec(),
-        }
-    }
-}
-
 impl<D: Disk> Segment<D> {
     pub(crate) fn new(disk: D, dir: PathBuf, head: SegmentHead, end: u64, last_lsn: Lsn, capacity: u64) -> Self {
         Self {
@@ -76,15 +64,17 @@ impl<D: Disk> Segment<D> {
             capacity,
             file: OnceLock::new(),
             index: Mutex::new(None),
+            spans: OnceLock::new(),
+            filter: OnceLock::new(),
             retired: AtomicBool::new(false),
         }
     }
 
     /// With what is in memory from its time as the open segment.
     pub(crate) fn with(self, file: Arc<D::File>, index: MemIndex) -> Self {
-        let Self { disk, dir, head, end, last_lsn, capacity, retired, .. } = self;
+        let spans = OnceLock::from(index.spans().collect::<Vec<_>>());
         let index = Mutex::new(Some(Arc::new(SegmentIndex::Memory(index))));
-        Self { disk, dir, head, end, last_lsn, capacity, file: OnceLock::from(file), index, retired }
+        Self { file: OnceLock::from(file), index, spans, ..self }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -119,15 +109,36 @@ impl<D: Disk> Segment<D> {
             return Ok(Arc::clone(index));
         }
         let index = match self.load_sidecar() {
-            Ok(sidecar) => SegmentIndex::Sidecar(sidecar),
+            Ok((sidecar, spans)) => {
+                self.spans.get_or_init(|| spans);
+                SegmentIndex::Sidecar(sidecar)
+            }
             Err(unfit) => {
                 self.warn(&unfit);
-                SegmentIndex::Memory(self.rescan()?)
+                let index = self.rescan()?;
+                self.spans.get_or_init(|| index.spans().collect());
+                SegmentIndex::Memory(index)
             }
         };
         let index = Arc::new(index);
         *place = Some(Arc::clone(&index));
         Ok(index)
+    }
+
+    /// What it holds of each network, by number.
+    pub(crate) fn spans(&self) -> Result<&[(u32, Span)], StoreError> {
+        if let Some(spans) = self.spans.get() {
+            return Ok(spans);
+        }
+        self.index()?;
+        Ok(self.spans.get().map(Vec::as_slice).unwrap_or_default())
+    }
+
+    /// What it holds of one network.
+    pub(crate) fn span(&self, network: u32) -> Result<Option<Span>, StoreError> {
+        let spans = self.spans()?;
+        let at = spans.binary_search_by_key(&network, |(n, _)| *n).ok();
+        Ok(at.and_then(|at| spans.get(at)).map(|(_, span)| *span))
     }
 
     /// Offset of the nearest indexed event at or before `seq`.
@@ -138,13 +149,24 @@ impl<D: Disk> Segment<D> {
         })
     }
 
-    /// Seqs of events with this key.
-    pub(crate) fn find(&self, network: u32, key: u64, out: &mut Vec<u64>) -> Result<(), StoreError> {
+    /// Seqs of events with this key; `probe` is made of it.
+    pub(crate) fn find(&self, network: u32, key: u64, probe: Probe, out: &mut Vec<u64>) -> Result<(), StoreError> {
+        if self.filter.get().is_some_and(|filter| !filter.may_hold(probe)) {
+            return Ok(());
+        }
         let found = self.ask(|index| {
             let mut found = Vec::new();
             match index {
                 SegmentIndex::Memory(index) => index.find(network, key, &mut found),
-                SegmentIndex::Sidecar(sidecar) => sidecar.find(network, key, &mut found)?,
+                SegmentIndex::Sidecar(sidecar) => {
+                    if self.filter.get().is_none() {
+                        let filter = sidecar.filter()?;
+                        self.filter.get_or_init(|| filter);
+                    }
+                    if self.filter.get().is_some_and(|filter| filter.may_hold(probe)) {
+                        sidecar.find(network, key, &mut found)?;
+                    }
+                }
             }
             Ok(found)
         })?;
@@ -164,7 +186,7 @@ impl<D: Disk> Segment<D> {
         question(&index).map_err(|unfit| self.unfit(unfit))
     }
 
-    fn load_sidecar(&self) -> Result<Sidecar<D::File>, Unfit> {
+    fn load_sidecar(&self) -> Result<(Sidecar<D::File>, Spans), Unfit> {
         let file = self.disk.open(&sidecar_path(&self.dir, self.head.number), false)?;
         Sidecar::load(file, &self.about())
     }
@@ -192,7 +214,7 @@ impl<D: Disk> Segment<D> {
         let SegmentIndex::Memory(memory) = &*index else { return Ok(false) };
         let path = sidecar_path(&self.dir, self.head.number);
         disk::replace(&self.disk, &path, &sidecar::encode(&self.about(), memory)).at("write", &path)?;
-        let sidecar = self.load_sidecar().map_err(|unfit| self.unfit(unfit))?;
+        let (sidecar, _) = self.load_sidecar().map_err(|unfit| self.unfit(unfit))?;
         let index = Arc::new(SegmentIndex::Sidecar(sidecar));
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
         Ok(true)

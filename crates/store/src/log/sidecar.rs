@@ -11,10 +11,9 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::sync::OnceLock;
 
 use super::format::{put, u32_at, u64_at};
-use super::index::{Key, MemIndex, Place, Span, mix};
+use super::index::{Key, MemIndex, Place, Span, Spans, mix};
 use crate::disk::DiskFile;
 use crate::record::Lsn;
 
@@ -55,7 +54,7 @@ pub(crate) fn encode(about: &About, index: &MemIndex) -> Vec<u8> {
     let spans: Vec<u8> = index.spans().flat_map(|(network, span)| encode_span(network, &span)).collect();
     let places = index.sorted_places();
     let keys = index.sorted_keys();
-    let filter = build_filter(&keys);
+    let Filter(filter) = Filter::build(&keys);
     let mut head = [0; HEAD];
     put(&mut head, 0, &MAGIC.to_le_bytes());
     put(&mut head, 8, &VERSION.to_le_bytes());
@@ -79,12 +78,10 @@ pub(crate) fn encode(about: &About, index: &MemIndex) -> Vec<u8> {
     out
 }
 
-/// An open sidecar: spans in memory, the filter from its first use, tables on disk.
+/// An open sidecar; what it holds is read when it is asked for.
 #[derive(Debug)]
 pub(crate) struct Sidecar<F> {
     file: F,
-    spans: Vec<(u32, Span)>,
-    filter: OnceLock<Vec<u8>>,
     filter_at: u64,
     filter_len: usize,
     filter_crc: u32,
@@ -93,8 +90,8 @@ pub(crate) struct Sidecar<F> {
 }
 
 impl<F: DiskFile> Sidecar<F> {
-    /// Reads header and spans, refusing a sidecar that is not about this very segment.
-    pub(crate) fn load(file: F, about: &About) -> Result<Self, Unfit> {
+    /// Reads header and spans (by network), refusing a sidecar that is not about this very segment.
+    pub(crate) fn load(file: F, about: &About) -> Result<(Self, Spans), Unfit> {
         let mut head = [0; HEAD];
         let bad = |offset, what| Unfit::Bad { offset, what };
         if file.read_at(&mut head, 0)? < HEAD {
@@ -126,16 +123,7 @@ impl<F: DiskFile> Sidecar<F> {
         }
         let spans = bytes.chunks_exact(SPAN).map(decode_span).collect();
         let filter_crc = u32_at(&head, 68);
-        Ok(Self { file, spans, filter: OnceLock::new(), filter_at, filter_len, filter_crc, places, keys })
-    }
-
-    pub(crate) fn span(&self, network: u32) -> Option<Span> {
-        let at = self.spans.binary_search_by_key(&network, |(n, _)| *n).ok()?;
-        self.spans.get(at).map(|(_, span)| *span)
-    }
-
-    pub(crate) fn spans(&self) -> &[(u32, Span)] {
-        &self.spans
+        Ok((Self { file, filter_at, filter_len, filter_crc, places, keys }, spans))
     }
 
     /// Offset of the nearest indexed event at or before `seq`.
@@ -145,11 +133,8 @@ impl<F: DiskFile> Sidecar<F> {
         Ok(found.filter(|(_, place)| place.network == network).map(|(_, place)| place.offset))
     }
 
-    /// Seqs of events with this key, in no order.
+    /// Seqs of events with this key, in no order. Ask the filter first.
     pub(crate) fn find(&self, network: u32, key: u64, out: &mut Vec<u64>) -> Result<(), Unfit> {
-        if !may_hold(self.filter()?, key) {
-            return Ok(());
-        }
         let wanted = |k: &Key| (k.key, k.network).cmp(&(key, network)).then(Ordering::Less);
         // All entries of (key, network) compare below the wanted position, so the last of them is found; walk back.
         let Some((mut at, mut found)) = self.keys.last_at_or_before(&self.file, wanted)? else { return Ok(()) };
@@ -162,16 +147,14 @@ impl<F: DiskFile> Sidecar<F> {
         Ok(())
     }
 
-    fn filter(&self) -> Result<&[u8], Unfit> {
-        if let Some(filter) = self.filter.get() {
-            return Ok(filter);
-        }
+    /// The filter over its keys.
+    pub(crate) fn filter(&self) -> Result<Filter, Unfit> {
         let mut bytes = vec![0; self.filter_len];
         if self.file.read_at(&mut bytes, self.filter_at)? < self.filter_len || crc32c::crc32c(&bytes) != self.filter_crc
         {
             return Err(Unfit::Bad { offset: self.filter_at, what: "sidecar filter has a bad checksum" });
         }
-        Ok(self.filter.get_or_init(|| bytes))
+        Ok(Filter(bytes))
     }
 }
 
@@ -330,32 +313,58 @@ fn narrow(n: usize) -> [u8; 4] {
 }
 
 /// A Bloom filter in blocks of one cache line.
-fn build_filter(keys: &[Key]) -> Vec<u8> {
-    let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK * 8);
-    let mut filter = vec![0; blocks * BLOCK];
-    for key in keys {
-        for (byte, bit) in probes(key.key, blocks) {
-            if let Some(place) = filter.get_mut(byte) {
-                *place |= bit;
+#[derive(Debug)]
+pub(crate) struct Filter(Vec<u8>);
+
+impl Filter {
+    fn build(keys: &[Key]) -> Self {
+        let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK * 8);
+        let mut filter = vec![0; blocks * BLOCK];
+        for key in keys {
+            let probe = Probe::of(key.key);
+            let block = filter.get_mut(probe.block(blocks)..).unwrap_or_default();
+            for (byte, bit) in probe.bits() {
+                if let Some(place) = block.get_mut(byte) {
+                    *place |= bit;
+                }
             }
         }
+        Self(filter)
     }
-    filter
+
+    /// Whether the key may be there; `false` is sure.
+    pub(crate) fn may_hold(&self, probe: Probe) -> bool {
+        let block = probe.block(self.0.len() / BLOCK);
+        let block = self.0.get(block..).and_then(|bytes| bytes.first_chunk::<BLOCK>());
+        block.is_some_and(|block| probe.bits().all(|(byte, bit)| block.get(byte).is_some_and(|b| b & bit != 0)))
+    }
 }
 
-fn may_hold(filter: &[u8], key: u64) -> bool {
-    let blocks = filter.len() / BLOCK;
-    blocks > 0 && probes(key, blocks).all(|(byte, bit)| filter.get(byte).is_some_and(|b| b & bit != 0))
+/// A key as filters are asked for it; made once for all of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    spread: u64,
+    bits: u64,
 }
 
-fn probes(key: u64, blocks: usize) -> impl Iterator<Item = (usize, u8)> {
-    let spread = mix(key);
-    let block = ((spread >> 32).wrapping_mul(blocks as u64) >> 32) as usize;
-    let bits = mix(spread);
-    (0..PROBES).map(move |n| {
-        let bit = (bits >> (n * 9)) as usize & (BLOCK * 8 - 1);
-        (block * BLOCK + bit / 8, 1 << (bit % 8))
-    })
+impl Probe {
+    pub(crate) fn of(key: u64) -> Self {
+        let spread = mix(key);
+        Self { spread, bits: mix(spread) }
+    }
+
+    /// Offset of its block.
+    fn block(self, blocks: usize) -> usize {
+        ((self.spread >> 32).wrapping_mul(blocks as u64) >> 32) as usize * BLOCK
+    }
+
+    /// Its bits in the block.
+    fn bits(self) -> impl Iterator<Item = (usize, u8)> {
+        (0..PROBES).map(move |n| {
+            let bit = (self.bits >> (n * 9)) as usize & (BLOCK * 8 - 1);
+            (bit / 8, 1 << (bit % 8))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -389,8 +398,10 @@ mod tests {
     #[test]
     fn answers_as_the_index_in_memory_does() {
         let index = index();
-        let sidecar = Sidecar::load(on_disk(&encode(&ABOUT, &index)), &ABOUT).unwrap();
-        assert_eq!(sidecar.spans().to_vec(), index.spans().collect::<Vec<_>>());
+        let (sidecar, spans) = Sidecar::load(on_disk(&encode(&ABOUT, &index)), &ABOUT).unwrap();
+        assert_eq!(spans, index.spans().collect::<Vec<_>>());
+        let filter = sidecar.filter().unwrap();
+        assert!((1..=1501).all(|key| filter.may_hold(Probe::of(key))));
         for network in [3, 4, 8, 9] {
             for seq in (0..3100).step_by(7) {
                 assert_eq!(sidecar.place(network, seq).unwrap(), index.place(network, seq), "{network} {seq}");
@@ -409,9 +420,9 @@ mod tests {
     #[test]
     fn the_filter_spares_most_reads() {
         let keys: Vec<Key> = (0..10_000).map(|n| Key { key: mix(n), network: 1, seq: n }).collect();
-        let filter = build_filter(&keys);
-        assert!(keys.iter().all(|k| may_hold(&filter, k.key)));
-        let wrong = (10_000..110_000).filter(|n| may_hold(&filter, mix(*n))).count();
+        let filter = Filter::build(&keys);
+        assert!(keys.iter().all(|k| filter.may_hold(Probe::of(k.key))));
+        let wrong = (10_000..110_000).filter(|n| filter.may_hold(Probe::of(mix(*n)))).count();
         assert!(wrong < 3_000, "{wrong} false hits of 100000");
     }
 
@@ -422,7 +433,10 @@ mod tests {
         for at in (0..good.len()).step_by(13) {
             let mut bytes = good.clone();
             bytes[at] ^= 4;
-            let Ok(sidecar) = Sidecar::load(on_disk(&bytes), &ABOUT) else { continue };
+            let Ok((sidecar, _)) = Sidecar::load(on_disk(&bytes), &ABOUT) else { continue };
+            if let Ok(filter) = sidecar.filter() {
+                assert!((1..=1501).all(|key| filter.may_hold(Probe::of(key))), "byte {at}");
+            }
             for seq in [1, 1500, 3000] {
                 if let Ok(place) = sidecar.place(4, seq) {
                     assert_eq!(place, index.place(4, seq), "byte {at}");

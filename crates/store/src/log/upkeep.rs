@@ -29,8 +29,8 @@ impl<D: Disk> LogView<D> {
         let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.make_spare()?;
         self.update_control()?;
-        let sealed = self.read_inner().sealed.clone();
-        for segment in sealed {
+        let sealed = Arc::clone(&self.read_inner().sealed);
+        for segment in sealed.iter() {
             if !segment.is_loaded() && !self.disk.exists(&sidecar_path(&self.dir, segment.head.number)).unwrap_or(true)
             {
                 segment.index()?;
@@ -96,13 +96,13 @@ impl<D: Disk> LogView<D> {
     /// Frees the oldest sealed segments as long as `may_go` holds for every network in them.
     pub(crate) fn recycle(&self, may_go: &dyn Fn(u32, &Span) -> bool) -> Result<Freed, StoreError> {
         let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-        let sealed = self.read_inner().sealed.clone();
+        let sealed = Arc::clone(&self.read_inner().sealed);
         let mut going = Vec::new();
-        for segment in sealed {
-            if !segment.index()?.spans().iter().all(|(network, span)| may_go(*network, span)) {
+        for segment in sealed.iter() {
+            if !segment.spans()?.iter().all(|(network, span)| may_go(*network, span)) {
                 break;
             }
-            going.push(segment);
+            going.push(Arc::clone(segment));
         }
         let Some(last) = going.last() else { return Ok(Freed::default()) };
         // The control file first: a crash before the files are gone leaves nothing that looks lost.
@@ -110,7 +110,7 @@ impl<D: Disk> LogView<D> {
         control.oldest = last.head.number + 1;
         control.clean_end = 0;
         self.write_control(control)?;
-        self.write_inner().sealed.drain(..going.len());
+        Arc::make_mut(&mut self.write_inner().sealed).drain(..going.len());
         let mut freed = Freed::default();
         for segment in &going {
             segment.retire();

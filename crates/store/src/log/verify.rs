@@ -24,9 +24,9 @@ impl<D: Disk> LogView<D> {
         let (sealed, open) = {
             let inner = self.read_inner();
             let open = &inner.open;
-            (inner.sealed.clone(), (Arc::clone(&open.file), open.head, open.end, open.last_lsn))
+            (Arc::clone(&inner.sealed), (Arc::clone(&open.file), open.head, open.end, open.last_lsn))
         };
-        for segment in sealed {
+        for segment in sealed.iter() {
             let (found, records) =
                 verify_segment(self, &segment.file()?, &segment.head, segment.end, segment.last_lsn)?;
             if segment.is_retired() {
@@ -36,7 +36,7 @@ impl<D: Disk> LogView<D> {
             report.records += records;
             match found {
                 Some(damage) => report.damage.push(damage),
-                None => report.damage.extend(self.verify_sidecar(&segment)?),
+                None => report.damage.extend(self.verify_sidecar(segment)?),
             }
             step(segment.end);
         }

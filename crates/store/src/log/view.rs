@@ -11,6 +11,7 @@ use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
 use super::index::{MemIndex, Span};
 use super::recover::index_batch;
 use super::segment::{Segment, segment_path};
+use super::sidecar::Probe;
 use super::walk::Walker;
 use crate::budget::Budget;
 use crate::class::Class;
@@ -35,7 +36,8 @@ pub(crate) struct LogView<D: Disk> {
 
 #[derive(Debug)]
 pub(crate) struct Inner<D: Disk> {
-    pub(crate) sealed: Vec<Arc<Segment<D>>>,
+    /// Oldest first.
+    pub(crate) sealed: Arc<Vec<Arc<Segment<D>>>>,
     pub(crate) open: Open<D>,
     pub(crate) spares: Vec<Spare>,
     pub(crate) spare_wanted: Option<u64>,
@@ -95,10 +97,10 @@ impl<D: Disk> LogView<D> {
     pub(crate) fn networks(&self) -> Result<Vec<u32>, StoreError> {
         let (sealed, mut networks) = {
             let inner = self.read_inner();
-            (inner.sealed.clone(), inner.open.index.spans().map(|(network, _)| network).collect::<Vec<_>>())
+            (Arc::clone(&inner.sealed), inner.open.index.spans().map(|(network, _)| network).collect::<Vec<_>>())
         };
-        for segment in sealed {
-            networks.extend(segment.index()?.spans().into_iter().map(|(network, _)| network));
+        for segment in sealed.iter() {
+            networks.extend(segment.spans()?.iter().map(|(network, _)| *network));
         }
         networks.sort_unstable();
         networks.dedup();
@@ -109,12 +111,12 @@ impl<D: Disk> LogView<D> {
     pub(crate) fn bounds(&self, network: u32) -> Result<Option<(u64, u64)>, StoreError> {
         let (sealed, open) = {
             let inner = self.read_inner();
-            (inner.sealed.clone(), inner.open.index.span(network))
+            (Arc::clone(&inner.sealed), inner.open.index.span(network))
         };
         let with_events = |span: Option<Span>| span.filter(|span| span.events > 0);
         let mut first = None;
-        for segment in &sealed {
-            first = with_events(segment.index()?.span(network));
+        for segment in sealed.iter() {
+            first = with_events(segment.span(network)?);
             if first.is_some() {
                 break;
             }
@@ -126,7 +128,7 @@ impl<D: Disk> LogView<D> {
             if last.is_some() {
                 break;
             }
-            last = with_events(segment.index()?.span(network));
+            last = with_events(segment.span(network)?);
         }
         Ok(Some((first.first_seq, last.map_or(first.last_seq, |last| last.last_seq))))
     }
@@ -173,16 +175,16 @@ impl<D: Disk> LogView<D> {
                 let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
                 return Ok(Some(Spot { walker, segment: None }));
             }
-            inner.sealed.clone()
+            Arc::clone(&inner.sealed)
         };
-        for segment in sealed.into_iter().rev() {
-            if !segment.index()?.span(network).is_some_and(|span| span.has(seq)) {
+        for segment in sealed.iter().rev() {
+            if !segment.span(network)?.is_some_and(|span| span.has(seq)) {
                 continue;
             }
             let Some(offset) = segment.place(network, seq)? else { return Ok(None) };
             let seed = Seed::of(segment.head.generation);
             let walker = Walker::new(segment.file()?, segment.path(), seed, u64::from(offset), segment.end);
-            return Ok(Some(Spot { walker, segment: Some(segment) }));
+            return Ok(Some(Spot { walker, segment: Some(Arc::clone(segment)) }));
         }
         Ok(None)
     }
@@ -201,11 +203,11 @@ impl<D: Disk> LogView<D> {
             let seed = Seed::of(open.head.generation);
             let has = network.is_none_or(|n| open.index.span(n).is_some_and(|span| span.last_lsn > after));
             let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
-            (inner.sealed.clone(), has.then(|| walker.whole().expecting(open.head.first_lsn)), open.last_lsn)
+            (Arc::clone(&inner.sealed), has.then(|| walker.whole().expecting(open.head.first_lsn)), open.last_lsn)
         };
-        for segment in sealed.into_iter().filter(|segment| segment.last_lsn > after) {
+        for segment in sealed.iter().filter(|segment| segment.last_lsn > after) {
             if let Some(network) = network
-                && segment.index()?.span(network).is_none_or(|span| span.last_lsn <= after)
+                && segment.span(network)?.is_none_or(|span| span.last_lsn <= after)
             {
                 continue;
             }
@@ -231,10 +233,11 @@ impl<D: Disk> LogView<D> {
         let sealed = {
             let inner = self.read_inner();
             inner.open.index.find(network, key, &mut found);
-            inner.sealed.clone()
+            Arc::clone(&inner.sealed)
         };
-        for segment in sealed {
-            segment.find(network, key, &mut found)?;
+        let probe = Probe::of(key);
+        for segment in sealed.iter() {
+            segment.find(network, key, probe, &mut found)?;
         }
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.dedup();

@@ -37,8 +37,10 @@ const SCHEMA: &str = "BEGIN;
     CREATE TABLE doc (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, source INTEGER, body TEXT NOT NULL);
     CREATE TABLE also (id INTEGER NOT NULL, stream INTEGER NOT NULL, PRIMARY KEY (id, stream)) WITHOUT ROWID;
     CREATE TABLE progress (network INTEGER PRIMARY KEY, through INTEGER NOT NULL);
-    CREATE VIRTUAL TABLE gram USING fts5 (body, content = 'doc', content_rowid = 'id', tokenize = 'trigram', detail = none);
+    CREATE VIRTUAL TABLE gram USING fts5 (body, content = 'doc', content_rowid = 'id', tokenize = 'trigram', detail = none, columnsize = 0);
     INSERT INTO gram (gram, rank) VALUES ('secure-delete', 1);
+    INSERT INTO gram (gram, rank) VALUES ('automerge', 8);
+    INSERT INTO gram (gram, rank) VALUES ('hashsize', 8388608);
     PRAGMA user_version = 1;
     COMMIT;";
 
@@ -48,8 +50,6 @@ const VIEWER: &str = "CREATE TEMP TABLE IF NOT EXISTS seen
 /// Text to be found.
 #[derive(Debug, Clone, Copy)]
 pub struct Doc<'a> {
-    /// Its network.
-    pub network: u32,
     /// Its event's seq.
     pub seq: u64,
     /// The streams that carry it (channel, group, inbox, ...), by the engine's numbers. None: only its source and operators see it.
@@ -128,17 +128,23 @@ impl SearchIndex {
         Ok(Self { path, writer: Mutex::new(writer), reader: Mutex::new(reader) })
     }
 
-    /// Takes in texts of one network and remembers that everything up to `through` is now in, all in one transaction.
-    /// A text given again replaces the older one.
+    /// Takes in texts of one network and remembers that everything up to `through` is now in, all in one transaction: thousands at a
+    /// time cost half as much as a few at a time.
+    /// A text given again, with a seq up to the `through` of before, replaces the older one.
     pub fn index(&self, network: u32, docs: &[Doc<'_>], through: u64) -> Result<(), StoreError> {
         for doc in docs {
-            row_id(doc.network, doc.seq)?;
+            row_id(network, doc.seq)?;
         }
         row_id(network, 0)?;
         self.write(|connection| {
             let transaction = connection.transaction()?;
+            let known = progress(&transaction, network)?;
             for doc in docs {
-                put(&transaction, doc)?;
+                let id = row_id_of(network, doc.seq);
+                if doc.seq <= known {
+                    take_out(&transaction, id)?;
+                }
+                put(&transaction, id, doc)?;
             }
             let sql = "INSERT INTO progress (network, through) VALUES (?1, ?2)
                 ON CONFLICT (network) DO UPDATE SET through = max(through, excluded.through)";
@@ -149,7 +155,7 @@ impl SearchIndex {
 
     /// Every event of the network up to this seq is in the index.
     pub fn indexed_through(&self, network: u32) -> Result<u64, StoreError> {
-        self.read(|connection| through(connection, network), 0)
+        self.read(|connection| progress(connection, network), 0)
     }
 
     /// Finds what the viewer may see.
@@ -165,7 +171,7 @@ impl SearchIndex {
         self.read(
             |connection| {
                 let transaction = connection.transaction()?;
-                let indexed_through = through(&transaction, query.network)?;
+                let indexed_through = progress(&transaction, query.network)?;
                 if words.is_empty() {
                     return Ok(Answer { seqs: Vec::new(), indexed_through });
                 }
@@ -288,9 +294,7 @@ fn begin_anew(path: &Path) -> Result<(), StoreError> {
     connect(path).map(|_| ()).map_err(|error| failed(path, &error))
 }
 
-fn put(connection: &Connection, doc: &Doc<'_>) -> rusqlite::Result<()> {
-    let id = row_id_of(doc.network, doc.seq);
-    take_out(connection, id)?;
+fn put(connection: &Connection, id: i64, doc: &Doc<'_>) -> rusqlite::Result<()> {
     let body = fold(doc.text, TEXT_BYTES_MAX);
     let mut streams = doc.streams.iter().map(|stream| signed(*stream));
     // 0 is no stream's number.
@@ -318,7 +322,7 @@ fn take_out(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-fn through(connection: &Connection, network: u32) -> rusqlite::Result<u64> {
+fn progress(connection: &Connection, network: u32) -> rusqlite::Result<u64> {
     let sql = "SELECT through FROM progress WHERE network = ?1";
     let found: Option<i64> = connection.prepare_cached(sql)?.query_row([network], |row| row.get(0)).optional()?;
     Ok(found.map_or(0, i64::cast_unsigned))

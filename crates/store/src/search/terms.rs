@@ -11,6 +11,9 @@ const GRAM: usize = 3;
 
 /// Lower case character by character (so that a part of a text folds as the whole does), controls as spaces, cut to `limit` bytes.
 pub(crate) fn fold(text: &str, limit: usize) -> String {
+    if text.len() <= limit && text.bytes().all(|b| b.is_ascii() && !b.is_ascii_control()) {
+        return text.to_ascii_lowercase();
+    }
     let mut out = String::with_capacity(text.len().min(limit));
     for c in text.chars() {
         if out.len() + c.len_utf8() > limit {
