@@ -103,6 +103,29 @@ fn a_completion_may_append_and_drop_the_store() {
     assert!(told.recv().unwrap());
 }
 
+#[test]
+fn a_store_driven_by_hand_does_nothing_by_itself() {
+    let disk = rialto_store::disk::fault::FaultDisk::new(1);
+    let options = || LocalOptions { manual: true, ..small() };
+    let store = LocalStore::open_on(disk.clone(), "/data", options()).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    for seq in 1..=100 {
+        let tell = tell.clone();
+        let done = Box::new(move |result: Result<rialto_store::Committed, _>| tell.send(result.is_ok()).unwrap());
+        store.append(Class::STD, 1, Flush::Sync, events(1, seq..=seq), done).unwrap();
+    }
+    assert!(told.try_recv().is_err());
+    assert_eq!(store.pump().unwrap(), 100);
+    assert_eq!(store.pump().unwrap(), 0);
+    assert_eq!(told.try_iter().filter(|ok| *ok).count(), 100);
+    assert_events(&store, 1, 1..=100);
+    store.append(Class::STD, 1, Flush::Sync, events(1, 101..=101), Box::new(|_| {})).unwrap();
+    store.reopen().unwrap();
+    store.close().unwrap();
+    let store = LocalStore::open_on(disk, "/data", options()).unwrap();
+    assert_events(&store, 1, 1..=101);
+}
+
 /// A directory written by format version 1 opens for ever.
 #[test]
 fn the_checked_in_directory_of_version_1_opens() {

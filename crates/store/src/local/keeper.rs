@@ -46,9 +46,13 @@ impl<D: Disk> Bell<D> {
 }
 
 impl<D: Disk> Keeper<D> {
-    pub(crate) fn start(dir: &Path) -> Result<Self, StoreError> {
+    /// Starts the thread, unless the store is driven by hand.
+    pub(crate) fn start(dir: &Path, manual: bool) -> Result<Self, StoreError> {
         let state = State { logs: BTreeMap::new(), due: false, stop: false, last_error: None };
         let bell = Arc::new(Bell { state: Mutex::new(state), wake: Condvar::new() });
+        if manual {
+            return Ok(Self { bell, thread: Mutex::new(None) });
+        }
         let heard = Arc::clone(&bell);
         let thread = thread::Builder::new().name("log-keeper".to_owned()).spawn(move || run(&heard));
         let thread = thread.map_err(|error| StoreError::io("start the keeper of", dir, error))?;

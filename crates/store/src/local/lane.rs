@@ -1,4 +1,5 @@
-//! The queue and the thread of one log: drains what waits, commits it as one group, calls every completion in order. No timers.
+//! The queue of one log and whoever empties it, its own thread or (in a simulator) the caller: takes what waits, commits it as one
+//! group, calls every completion in order. No timers.
 //! Not here: how a group is written (`log`).
 
 use std::collections::VecDeque;
@@ -14,13 +15,20 @@ use crate::log::view::LogView;
 use crate::log::{Log, Waiting};
 use crate::store::{Done, Rejected};
 
-/// A log, its queue and its thread.
+/// A log, its queue and its driver.
 #[derive(Debug)]
 pub(crate) struct Lane<D: Disk> {
     pub(crate) view: Arc<LogView<D>>,
     queue: Arc<Queue>,
     limits: Limits,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    driver: Mutex<Option<Driver<D>>>,
+}
+
+/// Who empties the queue.
+#[derive(Debug)]
+enum Driver<D: Disk> {
+    Thread(JoinHandle<()>),
+    Caller(Box<Runner<D>>),
 }
 
 #[derive(Debug, Default)]
@@ -60,9 +68,31 @@ impl<D: Disk> Lane<D> {
         let (view, queue) = (log.view(), Arc::new(Queue::default()));
         let (work, name) = (Arc::clone(&queue), format!("log-{}", view.class));
         let dir = view.dir.clone();
-        let thread = thread::Builder::new().name(name).spawn(move || run(log, &work, limits, &upkeep));
+        let thread = thread::Builder::new().name(name).spawn(move || run(Runner::new(log), &work, limits, &upkeep));
         let thread = thread.map_err(|error| StoreError::io("start the thread of", &dir, error))?;
-        Ok(Self { view, queue, limits, thread: Mutex::new(Some(thread)) })
+        Ok(Self { view, queue, limits, driver: Mutex::new(Some(Driver::Thread(thread))) })
+    }
+
+    /// A log without a thread: `pump` empties its queue.
+    pub(crate) fn manual(log: Log<D>, limits: Limits) -> Self {
+        let (view, queue) = (log.view(), Arc::new(Queue::default()));
+        let driver = Driver::Caller(Box::new(Runner::new(log)));
+        Self { view, queue, limits, driver: Mutex::new(Some(driver)) }
+    }
+
+    /// Commits one group of what waits, and does the upkeep that is due. Returns how many batches it was. Nothing if a thread does it.
+    pub(crate) fn pump(&self) -> Result<usize, StoreError> {
+        let mut driver = self.lock_driver();
+        let Some(Driver::Caller(runner)) = &mut *driver else { return Ok(0) };
+        let Turn::Worked(batches) = runner.turn(&self.queue, self.limits) else { return Ok(0) };
+        if runner.log.wants_upkeep() {
+            self.view.tidy()?;
+        }
+        Ok(batches)
+    }
+
+    fn lock_driver(&self) -> MutexGuard<'_, Option<Driver<D>>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a batch, or gives it back.
@@ -105,12 +135,15 @@ impl<D: Disk> Lane<D> {
             state.reopen.push(answer);
         }
         self.queue.wake.notify_one();
+        if let Some(Driver::Caller(runner)) = &mut *self.lock_driver() {
+            runner.turn(&self.queue, self.limits);
+        }
         answered.recv().unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Commits what waits, stops the thread and closes the log.
+    /// Commits what waits, stops the driver and closes the log.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        let Some(driver) = self.lock_driver().take() else { return Ok(()) };
         let (answer, answered) = channel();
         {
             let mut state = self.queue.lock();
@@ -118,49 +151,92 @@ impl<D: Disk> Lane<D> {
             state.closing = Some(answer);
         }
         self.queue.wake.notify_one();
-        if thread.thread().id() == thread::current().id() {
+        match driver {
             // Closed from a completion: the thread closes the log when that returns.
-            return Ok(());
+            Driver::Thread(thread) if thread.thread().id() == thread::current().id() => Ok(()),
+            Driver::Thread(thread) => {
+                let result = answered.recv().unwrap_or(Err(StoreError::Closed));
+                let _ = thread.join();
+                result
+            }
+            Driver::Caller(mut runner) => {
+                while !matches!(runner.turn(&self.queue, self.limits), Turn::Closed) {}
+                answered.recv().unwrap_or(Err(StoreError::Closed))
+            }
         }
-        let result = answered.recv().unwrap_or(Err(StoreError::Closed));
-        let _ = thread.join();
-        result
     }
 }
 
-fn run<D: Disk>(mut log: Log<D>, queue: &Queue, limits: Limits, upkeep: &dyn Fn()) {
-    let (mut group, mut dones) = (Vec::new(), Vec::new());
-    loop {
+/// The log and the group in hand.
+struct Runner<D: Disk> {
+    log: Log<D>,
+    group: Vec<Waiting>,
+    dones: Vec<Done>,
+}
+
+/// What a turn did.
+enum Turn {
+    /// Committed so many batches.
+    Worked(usize),
+    /// Closed the log: the last turn.
+    Closed,
+}
+
+impl<D: Disk> std::fmt::Debug for Runner<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> Runner<D> {
+    fn new(log: Log<D>) -> Self {
+        Self { log, group: Vec::new(), dones: Vec::new() }
+    }
+
+    /// Takes what waits and does it.
+    fn turn(&mut self, queue: &Queue, limits: Limits) -> Turn {
         let mut state = queue.lock();
-        while state.waiting.is_empty() && state.reopen.is_empty() && state.closing.is_none() {
-            state = queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
         let reopen = std::mem::take(&mut state.reopen);
-        drain(&mut state, limits.group_bytes, &mut group, &mut dones);
-        let closing = if group.is_empty() { state.closing.take() } else { None };
+        drain(&mut state, limits.group_bytes, &mut self.group, &mut self.dones);
+        let closing = if self.group.is_empty() { state.closing.take() } else { None };
         drop(state);
         if !reopen.is_empty() {
-            let result = log.reopen();
-            queue.lock().broken = log.broken().map(ToString::to_string);
+            let result = self.log.reopen();
+            queue.lock().broken = self.log.broken().map(ToString::to_string);
             for answer in reopen {
                 let _ = answer.send(result.clone());
             }
         }
         if let Some(answer) = closing {
-            let _ = answer.send(log.close());
-            return;
+            let _ = answer.send(self.log.close());
+            return Turn::Closed;
         }
-        log.commit(&mut group);
-        if log.broken().is_some() {
-            queue.lock().broken = log.broken().map(ToString::to_string);
+        self.log.commit(&mut self.group);
+        if let Some(broken) = self.log.broken() {
+            queue.lock().broken = Some(broken.to_string());
         }
-        for (waiting, done) in group.drain(..).zip(dones.drain(..)) {
+        let batches = self.group.len();
+        for (waiting, done) in self.group.drain(..).zip(self.dones.drain(..)) {
             let result = waiting.finish();
             if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
                 tracing::error!("a completion panicked; the log goes on");
             }
         }
-        if log.wants_upkeep() {
+        Turn::Worked(batches)
+    }
+}
+
+fn run<D: Disk>(mut runner: Runner<D>, queue: &Queue, limits: Limits, upkeep: &dyn Fn()) {
+    loop {
+        let mut state = queue.lock();
+        while state.waiting.is_empty() && state.reopen.is_empty() && state.closing.is_none() {
+            state = queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        if matches!(runner.turn(queue, limits), Turn::Closed) {
+            return;
+        }
+        if runner.log.wants_upkeep() {
             upkeep();
         }
     }

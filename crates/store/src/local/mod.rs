@@ -81,7 +81,7 @@ impl<D: Disk> LocalStore<D> {
         let blobs = Blobs::open(disk.clone(), dir.join("blobs"), Arc::clone(&budget), floor, counted)?;
         let store = Self {
             seed: options.seed.unwrap_or_else(|| RandomState::new().hash_one(&dir)),
-            keeper: Keeper::start(&dir)?,
+            keeper: Keeper::start(&dir, options.manual)?,
             disk,
             dir,
             options,
@@ -101,6 +101,12 @@ impl<D: Disk> LocalStore<D> {
     /// The data directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Commits one group per log and does what upkeep is due, on this thread; only in a store opened as `manual`. Returns the number of
+    /// batches whose completions it called. A completion must not pump.
+    pub fn pump(&self) -> Result<usize, StoreError> {
+        self.all_lanes().into_iter().try_fold(0, |sum, (_, lane)| Ok(sum + lane.pump()?))
     }
 
     fn classes_on_disk(&self) -> Result<Vec<Class>, StoreError> {
@@ -140,8 +146,13 @@ impl<D: Disk> LocalStore<D> {
         let dir = self.dir.join("log").join(class.name());
         let Opened { log, notes } = Log::open(self.disk.clone(), &dir, class, options, Arc::clone(&self.budget))?;
         self.note(notes);
-        let bell = self.keeper.bell();
-        let lane = Arc::new(Lane::start(log, self.options.limits(), move || bell.ring())?);
+        let lane = if self.options.manual {
+            Lane::manual(log, self.options.limits())
+        } else {
+            let bell = self.keeper.bell();
+            Lane::start(log, self.options.limits(), move || bell.ring())?
+        };
+        let lane = Arc::new(lane);
         self.keeper.add(class, Arc::clone(&lane.view));
         lanes.insert(class, Arc::clone(&lane));
         Ok(lane)

@@ -19,6 +19,8 @@ pub struct LocalOptions {
     pub budget_bytes: Option<u64>,
     /// Source of segment generations. `None` takes one from the system; a simulator gives its own.
     pub seed: Option<u64>,
+    /// No threads: nothing is committed but by [`LocalStore::pump`](crate::LocalStore::pump). For simulators.
+    pub manual: bool,
 }
 
 impl Default for LocalOptions {
@@ -32,6 +34,7 @@ impl Default for LocalOptions {
             free_floor_bytes: 64 << 20,
             budget_bytes: None,
             seed: None,
+            manual: false,
         }
     }
 }

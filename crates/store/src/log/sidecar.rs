@@ -24,7 +24,7 @@ const SPAN: usize = 56;
 const PAGE: usize = 4096;
 const PAGE_HEAD: usize = 4;
 const BLOCK: usize = 64;
-const BITS_PER_KEY: usize = 10;
+const BITS_PER_KEY: usize = 12;
 const PROBES: u32 = 6;
 
 /// Which segment a sidecar describes, and how far.
@@ -129,7 +129,7 @@ impl<F: DiskFile> Sidecar<F> {
     /// Offset of the nearest indexed event at or before `seq`.
     pub(crate) fn place(&self, network: u32, seq: u64) -> Result<Option<u32>, Unfit> {
         let wanted = |place: &Place| (place.network, place.seq).cmp(&(network, seq));
-        let found = self.places.last_at_or_before(&self.file, wanted)?;
+        let found = self.places.last_at_or_before(&self.file, None, wanted)?;
         Ok(found.filter(|(_, place)| place.network == network).map(|(_, place)| place.offset))
     }
 
@@ -137,7 +137,12 @@ impl<F: DiskFile> Sidecar<F> {
     pub(crate) fn find(&self, network: u32, key: u64, out: &mut Vec<u64>) -> Result<(), Unfit> {
         let wanted = |k: &Key| (k.key, k.network).cmp(&(key, network)).then(Ordering::Less);
         // All entries of (key, network) compare below the wanted position, so the last of them is found; walk back.
-        let Some((mut at, mut found)) = self.keys.last_at_or_before(&self.file, wanted)? else { return Ok(()) };
+        // Keys are hashes: their value says about where they are.
+        let pages = (self.keys.count as usize).div_ceil(Key::PER_PAGE);
+        let guess = ((key >> 32).wrapping_mul(pages as u64) >> 32) as usize;
+        let Some((mut at, mut found)) = self.keys.last_at_or_before(&self.file, Some(guess), wanted)? else {
+            return Ok(());
+        };
         while (found.key, found.network) == (key, network) {
             out.push(found.seq);
             let Some(before) = at.checked_sub(1) else { break };
@@ -206,28 +211,36 @@ impl Table {
         (self.count as usize).div_ceil(R::PER_PAGE) as u64 * PAGE as u64
     }
 
-    /// The last row that compares at or below the wanted one, and its number.
+    /// The last row that compares at or below the wanted one, and its number. Looks at the guessed page and its neighbour first.
     fn last_at_or_before<R: Row>(
         &self,
         file: &impl DiskFile,
+        guess: Option<usize>,
         wanted: impl Fn(&R) -> Ordering,
     ) -> Result<Option<(usize, R)>, Unfit> {
         let (mut low, mut high) = (0, (self.count as usize).div_ceil(R::PER_PAGE));
         let mut best = None;
+        let mut guesses = guess.map_or(0, |_| 3);
+        let mut next = guess.unwrap_or(0);
         while low < high {
-            let middle = usize::midpoint(low, high);
+            let middle = if guesses > 0 { next.clamp(low, high - 1) } else { usize::midpoint(low, high) };
+            guesses = usize::saturating_sub(guesses, 1);
             let page = self.page(file, middle)?;
             let rows = self.rows_in::<R>(middle);
             let row = |n: usize| page.get(PAGE_HEAD + n * R::SIZE..).map(R::decode);
             let below = partition(rows, |n| row(n).is_some_and(|r| wanted(&r) != Ordering::Greater));
             match below.checked_sub(1) {
-                None => high = middle,
+                None => {
+                    high = middle;
+                    next = middle.saturating_sub(1);
+                }
                 Some(last) => {
                     best = row(last).map(|r| (middle * R::PER_PAGE + last, r));
                     if below < rows {
                         break;
                     }
                     low = middle + 1;
+                    next = low;
                 }
             }
         }
