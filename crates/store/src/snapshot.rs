@@ -153,7 +153,7 @@ impl<D: Disk> Snapshots<D> {
         all.values().flatten().map(|kept| kept.size).sum()
     }
 
-    fn path(&self, network: u32, lsn: Lsn) -> PathBuf {
+    pub(crate) fn path(&self, network: u32, lsn: Lsn) -> PathBuf {
         self.dir.join(format!("{network:08}-{lsn:020}.snap"))
     }
 }

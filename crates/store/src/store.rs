@@ -170,6 +170,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Hands a batch to the log of a class; `done` is called once its fate is known. Never waits for the disk, except when a class is
     /// used for the first time.
     ///
+    /// An empty batch that asks for `Flush::Sync` flushes what came before it.
     /// Batches are committed in the order they are handed over. A batch under a lower epoch than its network has seen is refused.
     fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>>;
 
@@ -185,7 +186,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Every network with records or snapshots, by number.
     fn networks(&self) -> Result<Vec<NetworkInfo>, StoreError>;
 
-    /// Keeps a snapshot durably; of each network the newest two are kept.
+    /// Keeps a snapshot durably; of each network the newest two are kept. What it covers is flushed first, so it may wait for the log:
+    /// not to be called from a completion.
     fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// The newest valid snapshot. A bad newer one is set aside and named in `health`.

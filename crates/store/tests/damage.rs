@@ -188,6 +188,30 @@ fn verify_names_bad_snapshots_and_blobs() {
 }
 
 #[test]
+fn a_snapshot_never_outlives_what_it_covers() {
+    let disk = FaultDisk::new(9);
+    let store = open(&disk).unwrap();
+    for seq in 1..=20 {
+        let (tell, told) = std::sync::mpsc::channel();
+        let done = Box::new(move |result: Result<rialto_store::Committed, _>| tell.send(result.is_ok()).unwrap());
+        store.append(Class::STD, 1, rialto_store::Flush::Os, events(1, seq..=seq), done).unwrap();
+        assert!(told.recv().unwrap());
+    }
+    assert_eq!(store.health().logs[0].durable_lsn, 0);
+    store.save_snapshot(Class::STD, 1, 20, b"state").unwrap();
+    assert_eq!(store.health().logs[0].durable_lsn, 20);
+    disk.crash();
+    drop(store);
+    assert_events(&open(&disk).unwrap(), 1, 1..=20);
+    // A log that lost them all the same is refused, by the snapshot's name.
+    for entry in disk.list(Path::new(LOG)).unwrap() {
+        disk.remove(&Path::new(LOG).join(entry.name)).unwrap();
+    }
+    let error = open(&disk).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)) && error.to_string().contains(".snap"), "{error}");
+}
+
+#[test]
 fn an_error_of_the_disk_stops_the_log_until_it_is_reopened() {
     for (call, kind) in [
         (Call::Write, io::ErrorKind::StorageFull),

@@ -13,7 +13,8 @@ use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::log::view::LogView;
 use crate::log::{Log, Waiting};
-use crate::store::{Done, Rejected};
+use crate::record::{Batch, Lsn};
+use crate::store::{Committed, Done, Flush, Rejected};
 
 /// A log, its queue and its driver.
 #[derive(Debug)]
@@ -114,6 +115,22 @@ impl<D: Disk> Lane<D> {
             self.queue.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Returns when every record up to `lsn` that can be read is flushed.
+    pub(crate) fn flush_through(&self, lsn: Lsn) -> Result<(), StoreError> {
+        let durable = self.view.read_inner().open.durable;
+        if durable >= lsn {
+            return Ok(());
+        }
+        let (tell, told) = channel();
+        let waiting = Waiting { batch: Batch::new(0), epoch: u64::MAX, flush: Flush::Sync, outcome: None };
+        let done = Box::new(move |result: Result<Committed, StoreError>| {
+            let _ = tell.send(result.map(|_| ()));
+        });
+        self.append(waiting, done).map_err(|rejected| rejected.error)?;
+        while self.pump()? > 0 {}
+        told.recv().unwrap_or(Err(StoreError::Closed))
     }
 
     pub(crate) fn waiting(&self) -> usize {

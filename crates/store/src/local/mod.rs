@@ -95,7 +95,20 @@ impl<D: Disk> LocalStore<D> {
         for class in store.classes_on_disk()? {
             store.lane_or_new(class)?;
         }
+        store.check_snapshots()?;
         Ok(store)
+    }
+
+    /// Refuses a log that lost records a snapshot covers: new records would get their LSNs.
+    fn check_snapshots(&self) -> Result<(), StoreError> {
+        for (network, kept) in self.snapshots.networks() {
+            let last = self.lane(kept.class).map_or(0, |lane| lane.view.read_inner().open.last_lsn);
+            if kept.lsn > last {
+                let what = format!("snapshot covers LSN {}, but log {} ends with {last}", kept.lsn, kept.class);
+                return Err(StoreError::damaged(&self.snapshots.path(network, kept.lsn), 0, what));
+            }
+        }
+        Ok(())
     }
 
     /// The data directory.
@@ -237,6 +250,10 @@ impl<D: Disk> Store for LocalStore<D> {
     }
 
     fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError> {
+        // A snapshot must never outlive records it covers: their LSNs would be given again and skipped on replay.
+        if let Some(lane) = self.lane(class) {
+            lane.flush_through(lsn)?;
+        }
         self.snapshots.save(class, network, lsn, bytes)
     }
 

@@ -201,8 +201,13 @@ impl World {
     }
 }
 
+/// `CRASH_CASES=20000 cargo test --release -p rialto-store crash` for a long walk.
+fn cases() -> u32 {
+    std::env::var("CRASH_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
     #[test]
     fn what_was_promised_survives(seed: u64, steps in proptest::collection::vec(step(), 1..40)) {
         let mut world = World::new(seed);

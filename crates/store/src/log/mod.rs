@@ -100,12 +100,16 @@ impl<D: Disk> Log<D> {
         for waiting in group.iter_mut() {
             waiting.outcome = self.refuse(waiting);
         }
-        if group.iter().all(|waiting| waiting.outcome.is_some()) {
-            return;
-        }
-        let written = match self.check_room(group) {
-            Ok(()) => self.write_group(group),
-            Err(refused) => Err((refused, false)),
+        let asks_flush = |waiting: &Waiting| waiting.flush == Flush::Sync && matches!(waiting.outcome, Some(Ok(_)));
+        let written = if group.iter().any(|waiting| waiting.outcome.is_none()) {
+            match self.check_room(group) {
+                Ok(()) => self.write_group(group),
+                Err(refused) => Err((refused, false)),
+            }
+        } else if self.durable < self.last_lsn && group.iter().any(asks_flush) {
+            self.flush_published().map_err(|error| (error, true))
+        } else {
+            Ok(())
         };
         let Err((error, fatal)) = written else { return };
         for waiting in group.iter_mut().filter(|waiting| !matches!(waiting.outcome, Some(Err(_)))) {
@@ -118,7 +122,14 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Why a batch must not be written, if so; an empty one is done at once.
+    /// Flushes what readers see already.
+    fn flush_published(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.view.write_inner().open.durable = self.durable;
+        Ok(())
+    }
+
+    /// Why a batch must not be written, if so; an empty one needs no writing.
     fn refuse(&mut self, waiting: &Waiting) -> Option<Result<(Lsn, Lsn), StoreError>> {
         if let Some(broken) = &self.broken {
             return Some(Err(StoreError::Unavailable { cause: broken.to_string() }));
@@ -157,7 +168,8 @@ impl<D: Disk> Log<D> {
     /// Writes what is not refused. The flag of an error says whether the log is broken by it.
     fn write_group(&mut self, group: &mut [Waiting]) -> Result<(), (StoreError, bool)> {
         let fatal = |error| (error, true);
-        let mut sync = false;
+        // An empty batch that asks for a flush wants what came before it flushed.
+        let mut sync = group.iter().any(|w| w.flush == Flush::Sync && matches!(w.outcome, Some(Ok(_))));
         self.buf.clear();
         for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
             let size = waiting.batch.bytes() as u64;
