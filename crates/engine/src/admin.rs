@@ -1,9 +1,11 @@
 //! What an operator may do to a network: settings, tokens, roles, groups, mods, redaction. Every act is a record.
 
+use crate::channels;
 use crate::emit;
 use crate::input::{Clock, Effect, Effects};
 use crate::membership;
 use crate::mods::{self, ModConfig};
+use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::state::State;
@@ -40,7 +42,13 @@ pub enum AdminOp {
     CreateChannel(String),
 }
 
-pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn decide(
+    state: &State,
+    live: &mut Live,
+    op: &AdminOp,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
     match op {
         AdminOp::Settings(patch) => settings(state, patch, now, fx),
         AdminOp::AddToken(token) => {
@@ -68,8 +76,10 @@ pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) 
         AdminOp::Remove(name) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
             let numbers = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
-            let new_master =
-                membership::remove(state, id, now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
+            let new_master = membership::remove(state, id, "recipient_left", now, fx)
+                .and_then(|m| state.member(m))
+                .map(|m| m.address.clone());
+            live.presence.remove(&id);
             fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
             Ok(json!({ "status": "removed", "new_master": new_master }))
         }
@@ -82,10 +92,16 @@ pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) 
             Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
         }
         AdminOp::SetMod(config) => {
+            // A mod this build does not have would fail closed on every event.
+            if ModConfig::standard(&config.name)?.mode != config.mode {
+                return Err(Fault::new(ErrorCode::InvalidArgument, format!("mod/{} has another mode", config.name))
+                    .field("mode"));
+            }
             let mut list: Vec<ModConfig> = state.book.mods.iter().filter(|m| m.name != config.name).cloned().collect();
             list.push(config.clone());
             mods::sort(&mut list);
             fx.change(Change::Mods { mods: list });
+            mods_changed(state, live, &config.name, "loaded", now, fx);
             Ok(json!({ "mod": format!("mod/{}", config.name) }))
         }
         AdminOp::RemoveMod(name) => {
@@ -94,6 +110,7 @@ pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) 
             }
             let list = state.book.mods.iter().filter(|m| m.name.as_ref() != name).cloned().collect();
             fx.change(Change::Mods { mods: list });
+            mods_changed(state, live, name, "unloaded", now, fx);
             Ok(json!({ "mod": format!("mod/{name}"), "status": "unloaded" }))
         }
         AdminOp::Redact(seq) => {
@@ -106,9 +123,8 @@ pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) 
             Ok(json!({ "seq": seq, "status": "redacted" }))
         }
         AdminOp::CreateChannel(name) => {
-            if state.channel_id(name).is_some() {
-                return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
-            }
+            let name = &channels::channel_name(name)?;
+            channels::may_create(state, name)?;
             fx.change(Change::ChannelCreated {
                 channel: u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX),
                 name: name.clone(),
@@ -122,6 +138,12 @@ pub(crate) fn decide(state: &State, op: &AdminOp, now: Clock, fx: &mut Effects) 
             Ok(json!({ "channel": format!("channel/{name}") }))
         }
     }
+}
+
+/// Tells everybody that the pipeline is another one now.
+fn mods_changed(state: &State, live: &mut Live, name: &str, change: &str, now: Clock, fx: &mut Effects) {
+    let payload = json!({ "mod": format!("mod/{name}"), "change": change });
+    fx.after.push(emit::server_signal(state, live, "rialto.mod.changed", &payload, now));
 }
 
 fn not_member(name: &str) -> Fault {
@@ -185,9 +207,7 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
         );
         if to == Status::Archived {
             for (id, _) in state.roster() {
-                let mut seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
-                seqs.truncate(limits::DEAD_LETTERS_KEPT_MAX);
-                tick::archive_letters(state, id, &seqs, now, fx);
+                tick::archive_letters(state, id, now, fx);
             }
             fx.after.push(Effect::CloseAll { code: ErrorCode::NetworkArchived });
         }
@@ -219,6 +239,7 @@ fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
         "max_members" => s.max_members = value.as_u64().and_then(|n| usize::try_from(n).ok())?,
         "max_attempts" if value.is_null() => s.max_attempts = None,
         "max_attempts" => s.max_attempts = Some(value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0)?),
+        "max_pending" => s.max_pending = value.as_u64().filter(|n| (1..=limits::PENDING_EVENTS_MAX).contains(n))?,
         "ttl_ms" => s.ttl_ms = value.as_u64().filter(|n| *n > 0 && *n <= 30 * 24 * 3600 * 1000)?,
         "require_audience" => s.require_audience = value.as_bool()?,
         "channel_post_open" => s.channel_post_open = value.as_bool()?,

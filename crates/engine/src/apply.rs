@@ -2,15 +2,20 @@
 
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::route::StreamKey;
-use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, close, open};
+use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
 use rialto_model::channel::ChannelStatus;
-use rialto_model::network::{Delivery, Status};
-use rialto_model::{Seq, limits};
+use rialto_model::network::Delivery;
+use rialto_model::{Millis, Seq, limits};
+use std::collections::BTreeMap;
 
 /// Types beyond this many distinct ones share one list.
-const TYPES_MAX: usize = 10_000;
+pub(crate) const TYPES_MAX: usize = 10_000;
 /// The shared list.
 pub(crate) const OTHER_TYPES: u32 = u32::MAX;
+/// Entries of the time index between thinnings.
+const THIN_EVERY: usize = 4096;
+/// Leaps of the clock remembered apart; older ones are put together.
+const LEAPS_KEPT_MAX: usize = 64;
 /// Hashes of ended sessions remembered per member.
 const REVOKED_KEPT_MAX: usize = 8;
 
@@ -26,42 +31,62 @@ fn event(state: &mut State, record: &EventRecord) {
     let event = &record.event;
     let seq = event.seq;
     state.book.head = seq;
-    if event.timestamp / 1000 != state.book.last_stamp / 1000 || state.book.times.is_empty() {
-        state.book.times.push((event.timestamp, seq));
-    }
-    state.book.last_stamp = state.book.last_stamp.max(event.timestamp);
+    note_time(state, event.timestamp, seq);
     let route = &record.route;
     let audience = if !record.stored || record.receipt { queued_audience(state, record) } else { 0 };
-    if !record.stored {
-        if audience == 0 {
-            return;
-        }
-        state.book.unstored.insert(seq, audience);
+    if !record.stored && audience == 0 {
+        return;
     }
-    if let Some(stream) = route.stream {
-        state.lists.post(stream, seq);
-    }
-    if let Some(source) = route.source {
-        state.lists.post(StreamKey::Source(source), seq);
-        if record.receipt && audience > 0 {
-            state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
-        }
-    }
-    let kind = type_number(state, event.kind());
-    state.lists.post(StreamKey::Type(kind), seq);
+    let mut streams: Vec<StreamKey> = route.stream.into_iter().collect();
+    streams.extend(route.source.map(StreamKey::Source));
+    streams.push(StreamKey::Type(type_number(state, event.kind())));
     if let (Some(thread), Some(StreamKey::Channel(channel))) = (&route.thread, route.stream) {
-        let number = thread_number(state, channel, thread);
-        state.lists.post(StreamKey::Thread(number), seq);
+        streams.push(StreamKey::Thread(thread_number(state, channel, thread)));
+    }
+    streams.iter().for_each(|key| state.lists.post(*key, seq));
+    if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
+        state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
+    }
+    if record.stored {
+        state.lists.kept.insert(seq);
+    } else {
+        state.book.unstored.insert(seq, Unstored { waiting: audience, streams });
     }
     if let Some(to) = &route.to {
         state.book.narrowed.insert(seq, to.clone());
     }
     if let Some(at) = record.dies_at {
         state.book.short_lived.insert(seq, at);
+        state.deaths.insert((at, seq));
     }
     if !record.verdicts.is_empty() {
         state.book.verdicts.insert(seq, record.verdicts.clone());
     }
+}
+
+/// How fine the time index is at `at`: seconds for an hour, minutes for a month, hours for ever.
+pub(crate) fn times_unit(at: Millis, now: Millis) -> Millis {
+    match now.saturating_sub(at) {
+        0..=3_600_000 => 1000,
+        3_600_001..=2_678_400_000 => 60_000,
+        _ => 3_600_000,
+    }
+}
+
+/// Keeps the time index: an entry per second that has events, thinned as it grows old.
+fn note_time(state: &mut State, stamp: Millis, seq: Seq) {
+    let book = &mut state.book;
+    if stamp / 1000 != book.last_stamp / 1000 || book.times.is_empty() {
+        book.times.push((stamp, seq));
+        if book.times.len().is_multiple_of(THIN_EVERY) {
+            let mut unit = None;
+            book.times.retain(|(at, _)| {
+                let own = (times_unit(*at, stamp), at / times_unit(*at, stamp));
+                unit.replace(own) != Some(own)
+            });
+        }
+    }
+    book.last_stamp = book.last_stamp.max(stamp);
 }
 
 /// How many members the event is queued for.
@@ -69,7 +94,7 @@ fn queued_audience(state: &State, record: &EventRecord) -> u32 {
     if !state.is_tracked() {
         return 0;
     }
-    let queued = |id: &MemberId| state.member(*id).is_some_and(|m| m.queueing.last().is_some_and(|i| i.to == Seq::MAX));
+    let queued = |id: &MemberId| state.member(*id).is_some_and(|m| is_open(&m.queueing));
     u32::try_from(state.audience(&record.route).iter().filter(|id| queued(id)).count()).unwrap_or(u32::MAX)
 }
 
@@ -98,10 +123,11 @@ fn thread_number(state: &mut State, channel: u32, thread: &str) -> u32 {
 }
 
 fn acks(state: &mut State, acks: &Acks) {
-    let covered = |seq: Seq| seq <= acks.floor || acks.above.iter().any(|(from, to)| (*from..=*to).contains(&seq));
     if !state.book.unstored.is_empty() || !state.book.receipts.is_empty() {
-        let last = acks.above.last().map_or(acks.floor, |(_, to)| *to);
-        let ended: Vec<Seq> = state.pending(acks.member, 0, last).filter(|s| covered(*s)).collect();
+        let mut ended: Vec<Seq> = state.pending(acks.member, 0, acks.floor).collect();
+        for (from, to) in &acks.above {
+            ended.extend(state.pending(acks.member, acks.floor.max(from.saturating_sub(1)), *to));
+        }
         ended.into_iter().for_each(|seq| delivery_ended(state, seq));
     }
     let acked = state.lists.acked.entry(acks.member).or_default();
@@ -120,20 +146,24 @@ fn delivery_ended(state: &mut State, seq: Seq) {
             state.book.receipts.remove(&seq);
         }
     }
-    if let Some(waiting) = state.book.unstored.get_mut(&seq) {
-        *waiting -= (*waiting).min(1);
-        if *waiting == 0 {
+    if let Some(unstored) = state.book.unstored.get_mut(&seq) {
+        unstored.waiting -= unstored.waiting.min(1);
+        if unstored.waiting == 0 {
             forget(state, seq);
         }
     }
 }
 
+/// Nobody waits for the event and history does not keep it: nothing of it stays.
 fn forget(state: &mut State, seq: Seq) {
-    state.lists.forget(seq);
-    state.book.unstored.remove(&seq);
+    if let Some(unstored) = state.book.unstored.remove(&seq) {
+        state.lists.forget(&unstored.streams, seq);
+    }
     state.book.receipts.remove(&seq);
     state.book.narrowed.remove(&seq);
-    state.book.short_lived.remove(&seq);
+    if let Some(at) = state.book.short_lived.remove(&seq) {
+        state.deaths.remove(&(at, seq));
+    }
     state.book.verdicts.remove(&seq);
 }
 
@@ -144,7 +174,15 @@ fn change(state: &mut State, change: &Change) {
         Change::Created { .. } => {}
         Change::Settings { settings } => settings_changed(state, settings),
         Change::Token { token } => state.book.tokens.push(token.clone()),
-        Change::TokenRevoked { label } => state.book.tokens.retain(|t| &t.label != label),
+        Change::TokenRevoked { label } => {
+            state.book.tokens.retain(|t| &t.label != label);
+            state
+                .book
+                .members
+                .iter_mut()
+                .filter(|m| m.token.as_ref() == Some(label))
+                .for_each(|m| m.token_revoked = true);
+        }
         Change::Joined { member, record } => {
             let slot = *member as usize;
             if slot < state.book.members.len() {
@@ -153,13 +191,15 @@ fn change(state: &mut State, change: &Change) {
                 }
             } else {
                 state.book.members.push(record.as_ref().clone());
+                // Nothing committed before its first join can be its mail.
+                state.lists.acked.entry(*member).or_default().floor = head;
             }
             state.members.insert(record.address.clone(), *member);
             seat_in_groups(state, *member);
         }
         Change::SessionIssued { member, session, keep_others } => {
             if !keep_others {
-                end_sessions(state, *member, |_| true);
+                end_sessions(state, *member, false, |_| true);
             }
             if let Some(m) = state.book.members.get_mut(*member as usize) {
                 m.sessions.push(session.clone());
@@ -167,15 +207,21 @@ fn change(state: &mut State, change: &Change) {
             }
             state.book.next_session = state.book.next_session.max(session.number + 1);
         }
-        Change::SessionEnded { member, numbers } => end_sessions(state, *member, |n| numbers.contains(&n)),
+        Change::SessionEnded { member, numbers, expired } => {
+            end_sessions(state, *member, *expired, |n| numbers.contains(&n));
+        }
         Change::Role { member, role } => with_member(state, *member, |m| m.role = *role),
         Change::Profile { member, profile } => with_member(state, *member, |m| m.profile = profile.clone()),
         Change::Queueing { member, on, left, receive } => {
+            let stamp = state.book.last_stamp;
             with_member(state, *member, |m| {
                 if *on {
                     open(&mut m.queueing, head)
                 } else {
                     close(&mut m.queueing, head)
+                }
+                if *left && !m.left {
+                    m.left_at = stamp;
                 }
                 m.left = *left;
                 m.receive = *receive;
@@ -234,9 +280,16 @@ fn change(state: &mut State, change: &Change) {
             state.book.mods.clone_from(mods);
             state.book.mods_revision += 1;
         }
-        Change::Dead { letters, member } => dead(state, letters, *member),
+        Change::Dead { member, reason, at, seqs } => dead(state, *member, reason, *at, seqs),
+        Change::Lapsed { through } => {
+            state.book.short_lived.retain(|_, at| *at > *through);
+            state.deaths.retain(|(at, _)| *at > *through);
+        }
+        Change::Leapt { by } => leapt(state, *by),
         Change::Purged { through } => purge(state, *through),
-        Change::Redacted { seq } => state.book.redacted.push(*seq),
+        Change::Redacted { seq } => {
+            state.book.redacted.insert(*seq);
+        }
     }
 }
 
@@ -263,15 +316,10 @@ fn settings_changed(state: &mut State, settings: &rialto_model::network::Setting
             }
         }
     }
-    if settings.status == Status::Archived {
-        // Dead letters were recorded first; sessions end here.
-        let ids: Vec<MemberId> = state.roster().map(|(id, _)| id).collect();
-        ids.into_iter().for_each(|id| end_sessions(state, id, |_| true));
-    }
     state.book.settings = settings.clone();
 }
 
-fn end_sessions(state: &mut State, member: MemberId, ends: impl Fn(u64) -> bool) {
+fn end_sessions(state: &mut State, member: MemberId, expired: bool, ends: impl Fn(u64) -> bool) {
     let Some(m) = state.book.members.get_mut(member as usize) else { return };
     let mut ended = Vec::new();
     m.sessions.retain(|s| {
@@ -281,11 +329,13 @@ fn end_sessions(state: &mut State, member: MemberId, ends: impl Fn(u64) -> bool)
         }
         keep
     });
+    let past = if expired { &mut m.expired } else { &mut m.revoked };
     for hash in ended {
         state.sessions.shift_remove(&hash);
-        m.revoked.push(hash);
-        if m.revoked.len() > REVOKED_KEPT_MAX {
-            m.revoked.remove(0);
+        state.ended.insert(hash, expired);
+        past.push(hash);
+        if past.len() > REVOKED_KEPT_MAX {
+            state.ended.shift_remove(&past.remove(0));
         }
     }
 }
@@ -295,7 +345,9 @@ fn unseat(state: &mut State, channel: u32, member: MemberId) {
     if let Some(c) = state.book.channels.get_mut(channel as usize) {
         c.seated.retain(|m| *m != member);
         if c.master == Some(member) {
-            c.master = c.seated.first().copied();
+            let members = &state.book.members;
+            let is_agent = |id: &MemberId| members.get(*id as usize).is_some_and(|m| !m.is_human());
+            c.master = c.seated.iter().copied().find(is_agent);
         }
     }
     with_member(state, member, |m| {
@@ -308,7 +360,7 @@ fn unseat(state: &mut State, channel: u32, member: MemberId) {
 fn removed(state: &mut State, member: MemberId) {
     let channels: Vec<u32> = state.member(member).map(|m| m.seats.keys().copied().collect()).unwrap_or_default();
     channels.into_iter().for_each(|c| unseat(state, c, member));
-    end_sessions(state, member, |_| true);
+    end_sessions(state, member, false, |_| true);
     if let Some(m) = state.book.members.get_mut(member as usize) {
         m.removed = true;
         m.left = true;
@@ -348,34 +400,52 @@ fn seat_in_groups(state: &mut State, member: MemberId) {
     }
 }
 
-fn dead(state: &mut State, letters: &[DeadLetter], member: MemberId) {
-    for letter in letters {
-        if state.is_pending(member, letter.seq) {
-            delivery_ended(state, letter.seq);
-            state.lists.acked.entry(member).or_default().above.insert(letter.seq);
+fn dead(state: &mut State, member: MemberId, reason: &str, at: Millis, seqs: &[(Seq, Seq)]) {
+    let Some(recipient) = state.member(member).map(|m| m.address.clone()) else { return };
+    for seq in seqs.iter().flat_map(|(from, to)| *from..=*to) {
+        if state.is_pending(member, seq) {
+            delivery_ended(state, seq);
+            state.lists.acked.entry(member).or_default().above.insert(seq);
         }
+        state.book.dead_letters.push(DeadLetter { seq, recipient: recipient.clone(), reason: reason.into(), at });
     }
     state.settle(member);
-    state.book.dead_letters.extend_from_slice(letters);
     let surplus = state.book.dead_letters.len().saturating_sub(limits::DEAD_LETTERS_KEPT_MAX);
     state.book.dead_letters.drain(..surplus);
 }
 
+/// Deadlines run on steady time: what is committed gets the time back that the wall clock leapt over.
+fn leapt(state: &mut State, by: Millis) {
+    let leaps = &mut state.book.leaps;
+    leaps.push((state.book.head, by));
+    if leaps.len() > LEAPS_KEPT_MAX {
+        let (_, oldest) = leaps.remove(0);
+        if let Some((_, next)) = leaps.first_mut() {
+            *next += oldest;
+        }
+    }
+    state.book.short_lived.values_mut().for_each(|at| *at += by);
+    state.deaths = state.book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect();
+}
+
 /// History forgets, but never what is still pending for somebody.
 fn purge(state: &mut State, through: Seq) {
-    let mut keep = roaring::RoaringTreemap::new();
-    let ids: Vec<MemberId> = state.roster().map(|(id, _)| id).collect();
-    ids.into_iter().for_each(|id| keep.extend(state.pending(id, 0, through)));
-    state.lists.purge(through, &keep);
-    // Kept ones are no longer history: they are forgotten with their last delivery.
-    for seq in &keep {
-        let waiting = state.roster().filter(|(id, _)| state.is_pending(*id, seq)).count();
-        state.book.unstored.insert(seq, u32::try_from(waiting).unwrap_or(u32::MAX));
+    let mut waiting: BTreeMap<Seq, u32> = BTreeMap::new();
+    for (id, _) in state.roster().filter(|(id, _)| state.lists.floor(*id) < through) {
+        state.pending(id, 0, through).for_each(|seq| *waiting.entry(seq).or_default() += 1);
     }
+    let mut held = state.lists.purge(through, &waiting.keys().collect());
     state.book.purged = state.book.purged.max(through);
-    state.book.narrowed.retain(|seq, _| *seq > through || keep.contains(*seq));
+    state.book.narrowed.retain(|seq, _| *seq > through || waiting.contains_key(seq));
     state.book.verdicts.retain(|seq, _| *seq > through);
-    state.book.redacted.retain(|seq| *seq > through);
-    let first_kept = state.book.times.partition_point(|(_, seq)| *seq <= through);
+    state.book.redacted = state.book.redacted.split_off(&through.saturating_add(1));
+    state.book.leaps.retain(|(seq, _)| *seq > through || waiting.keys().next().is_some_and(|first| first <= seq));
+    let needed = waiting.keys().next().copied().unwrap_or(through + 1).min(through + 1);
+    let first_kept = state.book.times.partition_point(|(_, seq)| *seq <= needed);
     state.book.times.drain(..first_kept.saturating_sub(1));
+    // Kept ones are no longer history: they are forgotten with their last delivery.
+    for (seq, waiting) in waiting {
+        let streams = held.remove(&seq).unwrap_or_default();
+        state.book.unstored.insert(seq, Unstored { waiting, streams });
+    }
 }

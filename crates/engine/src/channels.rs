@@ -17,10 +17,10 @@ pub(crate) fn channel_name(text: &str) -> Result<String, Fault> {
     let full = if text.starts_with("channel/") { text.to_owned() } else { format!("channel/{text}") };
     let address = Address::parse(&full)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("channel"))?;
-    match address.entity() {
-        Entity::Channel(name) => Ok(name.to_owned()),
-        _ => Err(Fault::new(ErrorCode::InvalidAddress, format!("{text:?} is not a channel")).field("channel")),
-    }
+    let Entity::Channel(name) = address.entity() else {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("{text:?} is not a channel")).field("channel"));
+    };
+    Ok(name.to_owned())
 }
 
 fn unknown(name: &str) -> Fault {
@@ -56,8 +56,12 @@ pub(crate) fn seat_on_join(
     if old.is_some_and(|m| m.sits_in(channel)) {
         return Ok(());
     }
-    if state.channel(channel).is_none_or(|c| c.private) {
-        return Err(unknown(&name));
+    match state.channel(channel) {
+        Some(c) if c.private => return Err(unknown(&name)),
+        Some(c) if c.status == ChannelStatus::Archived => {
+            return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{name} is archived")));
+        }
+        _ => {}
     }
     fx.change(Change::Seated { channel, member: id });
     Ok(())
@@ -82,6 +86,40 @@ fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
     ids.iter().filter_map(|id| state.member(*id)).map(|m| m.address.clone()).collect()
 }
 
+/// Whether a channel of this name may be made.
+pub(crate) fn may_create(state: &State, name: &str) -> Result<(), Fault> {
+    if state.channel_id(name).is_some() {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
+    }
+    if state.channels.len() >= limits::CHANNELS_MAX {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the channels it may have"));
+    }
+    Ok(())
+}
+
+/// `channel-` and 8 hex digits that no channel has.
+fn free_name(state: &State) -> String {
+    let name = |n: u32| {
+        let seed = format!("{}/{}/{n}", state.book.id, state.next_seq());
+        format!("channel-{:08x}", xxhash_rust::xxh3::xxh3_64(seed.as_bytes()) & 0xFFFF_FFFF)
+    };
+    (0..).map(name).find(|name| state.channel_id(name).is_none()).unwrap_or_default()
+}
+
+/// The result of a channel act once more, for a sender that repeats it.
+pub(crate) fn result_again(state: &State, kind: &str, target: &str) -> Option<Value> {
+    let name = target.trim_start_matches("channel/");
+    match kind {
+        "network.channel.create" => Some(json!({ "channel": target, "name": name })),
+        "network.channel.join" => {
+            let seated = state.channel_id(name).and_then(|id| state.channel(id)).map(|c| addresses(state, &c.seated));
+            Some(json!({ "channel": target, "participants": seated.unwrap_or_default() }))
+        }
+        "network.channel.delete" | "network.channel.leave" => Some(json!({ "channel": target })),
+        _ => None,
+    }
+}
+
 /// `network.channel.create`.
 pub(crate) fn create(
     state: &State,
@@ -94,16 +132,14 @@ pub(crate) fn create(
     let by = draft.member;
     let name = match text(&payload, "name") {
         Some(name) => channel_name(name)?,
-        None => {
-            let seed = format!("{}/{}", state.book.id, state.next_seq());
-            format!("channel-{:08x}", xxhash_rust::xxh3::xxh3_64(seed.as_bytes()) & 0xFFFF_FFFF)
-        }
+        None => free_name(state),
     };
-    if state.channel_id(&name).is_some() {
-        return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
-    }
-    if state.channels.len() >= limits::CHANNELS_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the channels it may have"));
+    may_create(state, &name)?;
+    for key in ["title", "resume_from"] {
+        if text(&payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
+            let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
+            return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")));
+        }
     }
     let mut seats = vec![by];
     for key in ["participants", "human_participants"] {
@@ -137,7 +173,7 @@ pub(crate) fn create(
     });
     seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
     draft.retarget(&name, id);
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
     accepted.result = Some(json!({ "channel": format!("channel/{name}"), "name": name }));
     Ok(accepted)
 }
@@ -159,7 +195,7 @@ pub(crate) fn delete(
     }
     let name = channel.name.to_string();
     draft.retarget(&name, id);
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::ChannelStatus { channel: id, status: ChannelStatus::Deleted });
     accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
     Ok(accepted)
@@ -209,7 +245,7 @@ pub(crate) fn join(
             fx.change(Change::ChannelMaster { channel: id, master: Some(who) });
         }
     }
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
     accepted.result = Some(json!({ "channel": format!("channel/{channel_name}"), "participants": participants }));
     Ok(accepted)
 }
@@ -231,8 +267,13 @@ pub(crate) fn leave(
     }
     let name = channel.name.to_string();
     draft.retarget(&name, id);
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
-    if state.member(who).is_some_and(|m| m.sits_in(id)) {
+    let sits = state.member(who).is_some_and(|m| m.sits_in(id));
+    if !sits {
+        // Nothing changes, so nobody is told: otherwise this would be a way to post without a seat.
+        draft.route.stream = None;
+    }
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    if sits {
         fx.change(Change::Unseated { channel: id, member: who });
     }
     accepted.result = Some(json!({ "channel": format!("channel/{name}") }));

@@ -8,6 +8,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
+use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Visibility};
 use serde_json::{Value, json};
@@ -32,29 +33,43 @@ const TO_CORE: &[&str] = &[
     "network.mod.verdict",
 ];
 
-pub(crate) fn check_target(kind: &str, target: &str) -> Result<(), Fault> {
-    if TO_CORE.contains(&kind) && !matches!(target, "core" | "local::core") {
+/// A listed type goes to the core, whichever way that is written.
+pub(crate) fn check_target(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
+    if TO_CORE.contains(&kind) && !local_target(state, target)?.is_core() {
         return Err(Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to core")).field("target"));
     }
     Ok(())
 }
 
+fn local_target(state: &State, target: &str) -> Result<Address, Fault> {
+    let address = Address::parse_in(target, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("target {target:?}: {e}")).field("target"))?;
+    if address.is_foreign() {
+        crate::route::resolve(state, &address)?;
+    }
+    Ok(address)
+}
+
 /// Namespaces: `network.*` has a fixed list, `rialto.*` is the server's, the rest is free.
-pub(crate) fn check_type(kind: &str, target: &str) -> Result<(), Fault> {
+pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
     let reserved = || Fault::new(ErrorCode::ReservedType, format!("{kind} is not a type clients send")).field("type");
-    if kind.starts_with("rialto.") {
-        return Err(reserved());
+    let elsewhere = |to: &str| Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to {to}")).field("target");
+    match kind {
+        _ if TO_CORE.contains(&kind) => check_target(state, kind, target),
+        "network.agent.announce" if !local_target(state, target)?.is_broadcast() => Err(elsewhere("agent:broadcast")),
+        "network.resource.invoke" | "network.resource.read" | "network.resource.update"
+            if !matches!(local_target(state, target)?.entity(), Entity::Resource { .. }) =>
+        {
+            Err(elsewhere("a resource"))
+        }
+        "network.agent.announce"
+        | "network.event.ack"
+        | "network.resource.invoke"
+        | "network.resource.read"
+        | "network.resource.update" => Ok(()),
+        _ if kind.starts_with("network.") || kind.starts_with("rialto.") => Err(reserved()),
+        _ => Ok(()),
     }
-    if !kind.starts_with("network.") || kind == "network.agent.announce" || kind == "network.event.ack" {
-        let announce_elsewhere = kind == "network.agent.announce" && !matches!(target, "agent:broadcast" | "broadcast");
-        return if announce_elsewhere {
-            Err(Fault::new(ErrorCode::InvalidEvent, "network.agent.announce goes to agent:broadcast").field("target"))
-        } else {
-            Ok(())
-        };
-    }
-    let resource = matches!(kind, "network.resource.invoke" | "network.resource.read" | "network.resource.update");
-    if resource || TO_CORE.contains(&kind) { check_target(kind, target) } else { Err(reserved()) }
 }
 
 /// Decides a `network.*` event of a member (all but join, acks and queries).
@@ -66,7 +81,7 @@ pub(crate) fn decide(
     fx: &mut Effects,
 ) -> Result<Accepted, Fault> {
     match draft.envelope.kind.as_ref() {
-        "network.ping" => Ok(ping(state, live, &draft, now)),
+        "network.ping" => ping(state, live, &draft, now),
         "network.agent.leave" => membership::leave(state, live, draft, now, fx),
         "network.agent.remove" => membership::remove_agent(state, live, draft, now, fx),
         "network.agent.discover" => discover(state, live, &draft, now),
@@ -112,14 +127,15 @@ fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
     Accepted { event_id, response: Some(response), ..Accepted::default() }
 }
 
-fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Accepted {
+fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
+    emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let sent: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let mut payload = json!({ "server_time": now.wall });
     if let (Some(t), Some(map)) = (sent.get("t"), payload.as_object_mut()) {
         map.insert("t".into(), t.clone());
     }
     let pong = response(state, live, draft, "network.pong", &payload, now);
-    Accepted { silent: true, ..transient(draft, pong) }
+    Ok(Accepted { silent: true, ..transient(draft, pong) })
 }
 
 fn announce(
@@ -138,12 +154,14 @@ fn announce(
     if let Some(list) = said.get("capabilities").and_then(Value::as_array) {
         profile.capabilities = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     }
-    let accepted = emit::commit(state, live, draft, None, now, fx)?;
+    membership::check_profile(&profile)?;
+    let accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::Profile { member, profile });
     Ok(accepted)
 }
 
 fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
+    emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let roster = state.discover(live, Some(draft.member), &filter, now)?;
     let event = response(state, live, draft, "network.agent.discover.response", &roster, now);

@@ -7,9 +7,12 @@
 use crate::input::{Clock, Effect, Effects};
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
-use crate::state::{Interval, Member, MemberId, State};
+use crate::state::{Interval, MemberId, State, holds, next_inside, trim};
 use rialto_model::{Event, EventId, EventParts, Seq, Visibility};
+use roaring::RoaringTreemap;
 use roaring::treemap::Iter;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// What a member acks.
@@ -23,17 +26,35 @@ pub struct AckRequest {
     pub count: bool,
 }
 
+/// One stream of a member, walked inside the stretches that count.
 struct Source<'a> {
-    seqs: std::iter::Peekable<Iter<'a>>,
-    intervals: &'a [Interval],
+    seqs: Iter<'a>,
+    held: &'a [Interval],
+    queueing: &'a [Interval],
+}
+
+impl Source<'_> {
+    /// The next seq that lies in both kinds of stretches; what lies between is skipped, not walked.
+    fn next(&mut self, through: Seq) -> Option<Seq> {
+        loop {
+            let seq = self.seqs.next().filter(|seq| *seq <= through)?;
+            let inside = next_inside(self.held, seq)?.max(next_inside(self.queueing, seq)?);
+            if inside == seq {
+                return Some(seq);
+            }
+            self.seqs.advance_to(inside);
+        }
+    }
 }
 
 /// Pending seqs of one member, ascending.
 pub struct Pending<'a> {
     state: &'a State,
     member: MemberId,
-    record: Option<&'a Member>,
+    own: Option<&'a RoaringTreemap>,
+    above: Option<&'a RoaringTreemap>,
     sources: Vec<Source<'a>>,
+    next: BinaryHeap<Reverse<(Seq, usize)>>,
     through: Seq,
 }
 
@@ -46,43 +67,90 @@ impl std::fmt::Debug for Pending<'_> {
 const ALWAYS: &[Interval] = &[Interval { from: 0, to: Seq::MAX }];
 
 impl State {
-    /// The member's pending events after `after`, up to and including `through`.
-    pub fn pending(&self, member: MemberId, after: Seq, through: Seq) -> Pending<'_> {
-        let floor = self.lists.acked(member).map_or(0, |a| a.floor);
-        let start = after.max(floor).saturating_add(1);
+    /// The streams a member receives from, with the stretches it did.
+    fn streams_of(&self, member: MemberId) -> impl Iterator<Item = (&RoaringTreemap, &[Interval])> {
         let record = self.member(member).filter(|m| !m.removed);
-        let through = through.min(self.book.at_most_once_after.unwrap_or(Seq::MAX));
-        let mut sources = Vec::new();
-        let mut add = |key: StreamKey, intervals| {
-            if let Some(list) = self.lists.stream(key) {
-                let mut seqs = list.iter();
-                seqs.advance_to(start);
-                sources.push(Source { seqs: seqs.peekable(), intervals });
-            }
-        };
-        if let Some(record) = record.filter(|_| start <= through) {
-            add(StreamKey::Inbox(member), ALWAYS);
-            add(StreamKey::Broadcast, ALWAYS);
-            record.seats.iter().for_each(|(c, intervals)| add(StreamKey::Channel(*c), intervals));
-            record.groups.iter().for_each(|(g, intervals)| add(StreamKey::Group(*g), intervals));
-        }
-        Pending { state: self, member, record, sources, through }
+        let own = [(StreamKey::Inbox(member), ALWAYS), (StreamKey::Broadcast, ALWAYS)];
+        let seats = record.into_iter().flat_map(|m| &m.seats).map(|(c, l)| (StreamKey::Channel(*c), l.as_slice()));
+        let groups = record.into_iter().flat_map(|m| &m.groups).map(|(g, l)| (StreamKey::Group(*g), l.as_slice()));
+        own.into_iter()
+            .filter(move |_| record.is_some())
+            .chain(seats)
+            .chain(groups)
+            .filter_map(|(key, held)| self.lists.stream(key).map(|list| (list, held)))
     }
 
-    /// More than the member has pending, quickly: what its own inbox holds above its floor.
-    pub(crate) fn inbox_backlog(&self, member: MemberId) -> u64 {
-        let floor = self.lists.acked(member).map_or(0, |a| a.floor);
-        self.lists.stream(StreamKey::Inbox(member)).map_or(0, |list| list.range_cardinality(floor.saturating_add(1)..))
+    /// Events after this one were sent at most once and are nobody's pending mail.
+    fn last_tracked(&self) -> Seq {
+        self.book.at_most_once_after.unwrap_or(Seq::MAX)
+    }
+
+    /// The member's pending events after `after`, up to and including `through`.
+    pub fn pending(&self, member: MemberId, after: Seq, through: Seq) -> Pending<'_> {
+        let start = after.max(self.lists.floor(member)).saturating_add(1);
+        let through = through.min(self.last_tracked());
+        let queueing = self.member(member).map_or(&[][..], |m| m.queueing.as_slice());
+        let mut sources = Vec::new();
+        let mut next = BinaryHeap::new();
+        if start <= through && next_inside(queueing, start).is_some_and(|first| first <= through) {
+            for (list, held) in self.streams_of(member).filter(|(list, _)| list.max() >= Some(start)) {
+                let mut seqs = list.iter();
+                seqs.advance_to(start);
+                let mut source = Source { seqs, held, queueing };
+                if let Some(seq) = source.next(through) {
+                    next.push(Reverse((seq, sources.len())));
+                    sources.push(source);
+                }
+            }
+        }
+        let own = self.lists.stream(StreamKey::Source(member));
+        let above = self.lists.acked(member).map(|a| &a.above).filter(|above| !above.is_empty());
+        Pending { state: self, member, own, above, sources, next, through }
+    }
+
+    /// At least as many as the member has pending, without walking them.
+    fn backlog(&self, member: MemberId) -> u64 {
+        let start = self.lists.floor(member).saturating_add(1);
+        self.streams_of(member).map(|(list, _)| list.range_cardinality(start..)).sum()
+    }
+
+    /// How many events the member has pending beyond `max`.
+    pub(crate) fn surplus(&self, member: MemberId, max: u64) -> u64 {
+        if self.book.head.saturating_sub(self.lists.floor(member)) <= max || self.backlog(member) <= max {
+            return 0;
+        }
+        (self.pending(member, 0, Seq::MAX).count() as u64).saturating_sub(max)
+    }
+
+    /// Whether the member has as much unread mail as the network allows.
+    pub(crate) fn queue_is_full(&self, member: MemberId) -> bool {
+        let max = self.book.settings.max_pending;
+        max == 0 || self.surplus(member, max - 1) > 0
     }
 
     /// Whether the member was sent this event and has not acked it.
     pub fn is_pending(&self, member: MemberId, seq: Seq) -> bool {
-        self.pending(member, seq.saturating_sub(1), seq).next().is_some()
+        let Some(record) = self.member(member).filter(|m| !m.removed) else { return false };
+        seq > self.lists.floor(member)
+            && seq <= self.last_tracked()
+            && holds(&record.queueing, seq)
+            && self.is_wanted(member, seq)
+            && self.streams_of(member).any(|(list, held)| holds(held, seq) && list.contains(seq))
     }
 
-    /// Raises the floor to just below the oldest pending event.
+    /// Of an event in the member's streams: not its own, not acked, not narrowed to others.
+    fn is_wanted(&self, member: MemberId, seq: Seq) -> bool {
+        !self.lists.contains(StreamKey::Source(member), seq)
+            && !self.lists.acked(member).is_some_and(|a| a.above.contains(seq))
+            && self.book.narrowed.get(&seq).is_none_or(|to| to.contains(&member))
+    }
+
+    /// Raises the floor to just below the oldest pending event, and drops stretches that only matter below it.
     pub(crate) fn settle(&mut self, member: MemberId) {
         let floor = self.pending(member, 0, Seq::MAX).next().map_or(self.book.head, |first| first - 1);
+        let Some(record) = self.book.members.get_mut(member as usize).filter(|m| !m.removed) else { return };
+        trim(&mut record.queueing, floor);
+        record.seats.values_mut().chain(record.groups.values_mut()).for_each(|l| trim(l, floor));
         let acked = self.lists.acked.entry(member).or_default();
         acked.floor = acked.floor.max(floor);
         acked.above.remove_range(..=acked.floor);
@@ -93,23 +161,13 @@ impl Iterator for Pending<'_> {
     type Item = Seq;
 
     fn next(&mut self) -> Option<Seq> {
-        let record = self.record?;
         loop {
-            let seq = self.sources.iter_mut().filter_map(|s| s.seqs.peek().copied()).min()?;
-            if seq > self.through {
-                return None;
+            let Reverse((seq, at)) = self.next.pop()?;
+            if let Some(later) = self.sources.get_mut(at).and_then(|s| s.next(self.through)) {
+                self.next.push(Reverse((later, at)));
             }
-            let mut seated = false;
-            for source in &mut self.sources {
-                if source.seqs.next_if_eq(&seq).is_some() {
-                    seated |= source.intervals.iter().any(|i| i.contains(seq));
-                }
-            }
-            let lists = &self.state.lists;
-            let wanted = seated
-                && record.queueing.iter().any(|i| i.contains(seq))
-                && !lists.contains(StreamKey::Source(self.member), seq)
-                && !lists.acked(self.member).is_some_and(|a| a.above.contains(seq))
+            let wanted = !self.own.is_some_and(|own| own.contains(seq))
+                && !self.above.is_some_and(|above| above.contains(seq))
                 && self.state.book.narrowed.get(&seq).is_none_or(|to| to.contains(&self.member));
             if wanted {
                 return Some(seq);
@@ -118,34 +176,36 @@ impl Iterator for Pending<'_> {
     }
 }
 
-/// Decides acks: only what is really pending counts. Returns how many there were, if asked.
+/// Decides acks: only what is really pending counts, and nothing is recorded where nothing changes. Returns how many
+/// there were, if asked.
 pub(crate) fn decide_acks(state: &State, by: MemberId, request: &AckRequest, now: Clock, fx: &mut Effects) -> u64 {
-    let floor = state.lists.acked(by).map_or(0, |a| a.floor);
+    let floor = state.lists.floor(by);
     let up_to = request.up_to.unwrap_or(0).min(state.book.head);
     let mut seqs: Vec<Seq> = request.seqs.iter().copied().filter(|s| *s > floor.max(up_to)).collect();
     seqs.sort_unstable();
     seqs.dedup();
-    seqs.retain(|s| *s <= state.book.head && state.is_pending(by, *s));
-    let below = if up_to > floor && (request.count || !state.book.receipts.is_empty()) {
-        state.pending(by, 0, up_to).collect()
-    } else {
-        Vec::new()
+    seqs.retain(|s| state.is_pending(by, *s));
+    let below = match (up_to > floor, request.count) {
+        (false, _) => 0,
+        (true, true) => state.pending(by, 0, up_to).count() as u64,
+        (true, false) => u64::from(state.pending(by, 0, up_to).next().is_some()),
     };
-    if seqs.is_empty() && up_to <= floor {
+    if seqs.is_empty() && below == 0 {
         return 0;
     }
-    let count = (seqs.len() + below.len()) as u64;
-    for seq in below.iter().chain(&seqs) {
-        if let Some(receipt) = state.book.receipts.get(seq) {
-            fx.after.push(receipt_signal(state, by, &receipt.id, receipt.source, now));
+    let receipts = state.book.receipts.range(floor.saturating_add(1)..);
+    for (seq, receipt) in receipts {
+        if seqs.binary_search(seq).is_ok() || *seq <= up_to && state.is_pending(by, *seq) {
+            fx.after.push(receipt_signal(state, by, *seq, &receipt.id, receipt.source, now));
         }
     }
-    fx.commit(Record::Acks(Acks { member: by, floor: up_to, above: ranges(&seqs) }));
-    count
+    let floor = if below > 0 { up_to } else { 0 };
+    fx.commit(Record::Acks(Acks { member: by, floor, above: ranges(&seqs) }));
+    below + seqs.len() as u64
 }
 
 /// Inclusive ranges of ascending seqs.
-fn ranges(seqs: &[Seq]) -> Vec<(Seq, Seq)> {
+pub(crate) fn ranges(seqs: &[Seq]) -> Vec<(Seq, Seq)> {
     let mut out: Vec<(Seq, Seq)> = Vec::new();
     for seq in seqs {
         match out.last_mut() {
@@ -157,14 +217,12 @@ fn ranges(seqs: &[Seq]) -> Vec<(Seq, Seq)> {
 }
 
 /// The end-to-end ack a sender asked for with `metadata.receipt`.
-fn receipt_signal(state: &State, by: MemberId, id: &str, to: MemberId, now: Clock) -> Effect {
+fn receipt_signal(state: &State, by: MemberId, seq: Seq, id: &str, to: MemberId, now: Clock) -> Effect {
     let address = |m: MemberId| state.member(m).map_or("core", |m| m.address.as_ref());
     let metadata = serde_json::json!({ "in_reply_to": id }).to_string();
-    let own_id = EventId {
-        at: state.stamp(now.wall),
-        seq: (1 << 62) | u64::from(by) << 32 | state.book.head,
-        salt: state.book.salt,
-    };
+    // One id per (event, recipient), so that a receiver that deduplicates sees each receipt once.
+    let mark = xxhash_rust::xxh3::xxh3_64(format!("{seq}/{by}").as_bytes()) >> 2;
+    let own_id = EventId { at: state.stamp(now.wall), seq: (1 << 62) | mark, salt: state.book.salt };
     let event = Event::new(
         0,
         &EventParts {

@@ -3,6 +3,7 @@
 //! Invariant: a refusal leaves nothing behind; an accepted event comes out as records in order.
 //! Not here: what each `network.*` type does (`core_events`, `membership`, `channels`).
 
+use crate::Engine;
 use crate::channels;
 use crate::core_events;
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen};
@@ -47,13 +48,15 @@ impl Draft<'_, '_> {
     }
 }
 
-pub(crate) fn decide(
-    state: &State,
-    live: &mut Live,
-    input: &Emit<'_>,
-    now: Clock,
-    fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+/// Who sends an event.
+enum Sender {
+    Member(MemberId),
+    /// Not (or no longer) a member: its first event joins it.
+    Guest(membership::Guest),
+}
+
+pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut Effects) -> Result<Accepted, Fault> {
+    let (state, live) = (&engine.state, &mut engine.live);
     let envelope = input.envelope;
     if envelope.network.as_deref().is_some_and(|n| n != state.book.id.as_ref() && n != state.book.settings.name) {
         return Err(
@@ -62,36 +65,74 @@ pub(crate) fn decide(
     }
     let metadata = Metadata::parse(envelope.metadata)?;
     if envelope.kind == "network.agent.join" {
-        core_events::check_target(&envelope.kind, &envelope.target)?;
-        guard_join(state, live, input, now)?;
+        core_events::check_target(state, &envelope.kind, &envelope.target)?;
         return membership::join(state, live, input, now, fx);
     }
-    let (member, address) = sender(state, input, &metadata, now, fx)?;
+    let (sender, address) = sender(state, input, &metadata, now)?;
     if let Seen::Known(record) = &input.seen {
         return duplicate(state, input, &address, &metadata, record);
     }
-    if live.touch(member, now)
-        && let Some(m) = state.member(member)
-    {
-        presence_signal(state, live, &address, m.role, true, now, fx);
+    let (member, accepted) = match sender {
+        Sender::Member(member) => {
+            live.called(member, now);
+            (member, emitted(state, live, input, member, address, metadata, now, fx)?)
+        }
+        Sender::Guest(guest) => {
+            guest.records.iter().for_each(|record| fx.commit(record.clone()));
+            // The event is decided on the state as it will be; the records themselves are applied with all others.
+            let before = guest.enter(&mut engine.state);
+            let result = emitted(&engine.state, &mut engine.live, input, guest.member, address, metadata, now, fx);
+            before.restore(&mut engine.state);
+            (guest.member, result?)
+        }
+    };
+    let (state, live) = (&engine.state, &mut engine.live);
+    if !accepted.left && live.touch(member, now) {
+        let shown = accepted.event.as_ref().map(|e| e.event.source().to_owned());
+        let known = state.member(member);
+        let address = known.map(|m| m.address.to_string()).or(shown).unwrap_or_default();
+        presence_signal(state, live, &address, known.map_or(Role::Member, |m| m.role), true, now, fx);
     }
-    core_events::check_type(&envelope.kind, &envelope.target)?;
+    Ok(accepted)
+}
+
+/// The rest of the walk, once it is known who sends.
+#[allow(clippy::too_many_arguments, reason = "what the walk has gathered so far")]
+fn emitted<'a>(
+    state: &State,
+    live: &mut Live,
+    input: &Emit<'a>,
+    member: MemberId,
+    address: Box<str>,
+    metadata: Metadata<'a>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let envelope = input.envelope;
+    core_events::check_type(state, &envelope.kind, &envelope.target)?;
     may_emit(state, member, envelope)?;
-    let draft = draft(state, input, member, address, metadata, now)?;
+    let draft = draft(state, input, member, address, metadata)?;
     if envelope.kind.starts_with("network.") {
         return core_events::decide(state, live, draft, now, fx);
     }
-    commit(state, live, draft, input.caller.dialect, now, fx)
+    commit(state, live, draft, now, fx)
 }
 
-/// Guards see joins too; the sender is not a member yet.
-fn guard_join(state: &State, live: &mut Live, input: &Emit<'_>, now: Clock) -> Result<(), Fault> {
+/// Runs the guards on a request that is answered without being committed.
+pub(crate) fn guard_request(
+    state: &State,
+    live: &mut Live,
+    kind: &str,
+    member: MemberId,
+    now: Clock,
+) -> Result<(), Fault> {
+    let Some(m) = state.member(member) else { return Err(ErrorCode::NotAMember.into()) };
     let mut metadata = Metadata::default();
-    let address = input.envelope.source.as_deref().or(input.caller.claimed.as_deref()).unwrap_or_default();
     let draft = mods::Draft {
-        kind: &input.envelope.kind,
-        source: None,
-        address,
+        kind,
+        source: Some(member),
+        address: &m.address,
+        verification: m.verification,
         broadcast: false,
         metadata: &mut metadata,
         stamp: state.stamp(now.wall),
@@ -100,13 +141,7 @@ fn guard_join(state: &State, live: &mut Live, input: &Emit<'_>, now: Clock) -> R
 }
 
 /// Binds the source to the credential.
-fn sender(
-    state: &State,
-    input: &Emit<'_>,
-    metadata: &Metadata<'_>,
-    now: Clock,
-    fx: &mut Effects,
-) -> Result<(MemberId, Box<str>), Fault> {
+fn sender(state: &State, input: &Emit<'_>, metadata: &Metadata<'_>, now: Clock) -> Result<(Sender, Box<str>), Fault> {
     let said = match input.envelope.source.as_deref() {
         None => None,
         Some(text) => Some(
@@ -123,42 +158,57 @@ fn sender(
             crate::Caller { session: Some(sha2::Sha256::digest(session.as_bytes()).into()), ..caller.clone() };
         caller = &with_session;
     }
-    match state.principal(caller, None, now) {
-        Ok(Principal::Member(id)) => bound(state, id, said),
-        Ok(Principal::Operator) => {
+    let guest = |who: &str, known: Option<MemberId>, token: Option<String>| {
+        if !(caller.is_compat() && state.book.settings.implicit_join) {
+            return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
+        }
+        is_active(state)?;
+        Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), who.into()))
+    };
+    let mut principal = state.principal(caller, None, now)?;
+    let mut label = None;
+    if let Principal::Holder { claimed, token } = principal {
+        let Some(who) = said.or(claimed.as_deref()) else {
+            return Err(Fault::new(
+                ErrorCode::Unauthenticated,
+                "say who sends this: source, and its session id as Bearer",
+            ));
+        };
+        principal = state.principal(caller, Some(who), now)?;
+        if !matches!(principal, Principal::Member(_)) {
+            return guest(who, None, token);
+        }
+        label = token;
+    }
+    match principal {
+        Principal::Member(id) => {
+            let address = bound(state, id, said)?;
+            if state.member(id).is_some_and(|m| m.left) {
+                return guest(&address, Some(id), label);
+            }
+            Ok((Sender::Member(id), address))
+        }
+        Principal::Operator | Principal::Holder { .. } => {
             Err(Fault::new(ErrorCode::NotAMember, "the operator speaks as a member: join first"))
         }
-        Ok(Principal::Holder { claimed, token }) => {
-            let who = said.or(claimed.as_deref());
-            let Some(who) = who else {
-                return Err(Fault::new(
-                    ErrorCode::Unauthenticated,
-                    "say who sends this: source, and its session id as Bearer",
-                ));
-            };
-            match state.principal(caller, Some(who), now)? {
-                Principal::Member(id) => bound(state, id, said),
-                Principal::Operator | Principal::Holder { .. } => {
-                    let compat = caller.is_compat() && state.book.settings.implicit_join;
-                    if compat && state.book.settings.status == Status::Active {
-                        return Ok((membership::implicit(state, who, token, input, now, fx)?, who.into()));
-                    }
-                    Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")))
-                }
-            }
-        }
-        // A claimed address may fail where the event's own source would not be looked at.
-        Err(fault) => Err(fault),
     }
 }
 
-fn bound(state: &State, id: MemberId, said: Option<&str>) -> Result<(MemberId, Box<str>), Fault> {
+fn is_active(state: &State) -> Result<(), Fault> {
+    match state.book.settings.status {
+        Status::Active => Ok(()),
+        Status::Paused => Err(ErrorCode::NetworkPaused.into()),
+        Status::Archived => Err(ErrorCode::NetworkArchived.into()),
+    }
+}
+
+fn bound(state: &State, id: MemberId, said: Option<&str>) -> Result<Box<str>, Fault> {
     let Some(member) = state.member(id).filter(|m| !m.removed) else { return Err(ErrorCode::NotAMember.into()) };
     match said {
         Some(said) if said != member.address.as_ref() => {
             Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", member.address)).field("source"))
         }
-        _ => Ok((id, member.address.clone())),
+        _ => Ok(member.address.clone()),
     }
 }
 
@@ -178,8 +228,9 @@ fn duplicate(
     }
     if record.received != Some(input.received) {
         let target = Address::parse_in(&input.envelope.target, &state.network).map_err(|_| conflict())?;
-        let visibility = input.envelope.visibility.unwrap_or_else(|| default_visibility(&target, &input.envelope.kind));
-        let enriched: Vec<&str> = enriched_keys(state);
+        let visibility = checked_visibility(&target, &input.envelope.kind, input.envelope.visibility)?;
+        // Keys that mod/enrichment has put into the stored event and this copy does not have.
+        let enriched: Vec<&str> = enriched_keys(state).into_iter().filter(|k| metadata.get(k).is_none()).collect();
         let again = body_hash(
             &input.envelope.kind,
             address,
@@ -209,8 +260,7 @@ fn duplicate(
         event_id: first.id().to_owned(),
         seq: Some(first.seq),
         duplicate: true,
-        result: is_channel_act(first.kind())
-            .then(|| json!({ "channel": first.target(), "name": first.target().trim_start_matches("channel/") })),
+        result: channels::result_again(state, first.kind(), first.target()),
         event: Some(record.clone()),
         ..Accepted::default()
     })
@@ -302,10 +352,12 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
     if observer && !observer_may(kind) {
         return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
     }
-    let for_others = matches!(kind, "network.channel.join" | "network.channel.leave")
-        && serde_json::from_str::<serde_json::Value>(&envelope.payload)
-            .is_ok_and(|p| p.get("agent").or(p.get("agent_name")).is_some());
-    if observer && for_others {
+    let for_others = || {
+        let payload: serde_json::Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+        let named = ["agent", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(|v| v.as_str());
+        named.is_some_and(|name| membership::find_named(state, name) != Some(member))
+    };
+    if observer && matches!(kind, "network.channel.join" | "network.channel.leave") && for_others() {
         return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers seat only themselves"));
     }
     if envelope
@@ -321,16 +373,15 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
 
 /// Default visibility by target (sheet section 4.3).
 pub(crate) fn default_visibility(target: &Address, kind: &str) -> Visibility {
-    if kind.starts_with("workspace.agent.") {
-        return Visibility::Public;
-    }
     match target.entity() {
+        Entity::Mod(_) => Visibility::ModOnly,
+        // Control events are polled for without an identity.
+        _ if kind.starts_with("workspace.agent.") => Visibility::Public,
         Entity::Agent(_) if target.is_broadcast() => Visibility::Public,
         Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. } | Entity::Core | Entity::Resource { .. } => {
             Visibility::Direct
         }
         Entity::Channel(_) | Entity::Group(_) => Visibility::Channel,
-        Entity::Mod(_) => Visibility::ModOnly,
     }
 }
 
@@ -339,20 +390,12 @@ fn checked_visibility(target: &Address, kind: &str, said: Option<Visibility>) ->
     let default = default_visibility(target, kind);
     let Some(said) = said.filter(|v| *v != default) else { return Ok(default) };
     match (target.entity(), said) {
-        (Entity::Agent(_), Public | Direct) if target.is_broadcast() => {
-            if said == Public {
-                Ok(Public)
-            } else {
-                Err(bad_visibility(target, said))
-            }
-        }
+        (Entity::Agent(_), Channel | Direct | ModOnly) if target.is_broadcast() => Err(bad_visibility(target, said)),
         (Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. }, Public | Direct) => Ok(said),
         // The flat default of compat clients counts as direct.
-        (Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. }, Channel) if !target.is_broadcast() => {
-            Ok(Direct)
-        }
+        (Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. }, Channel) => Ok(Direct),
         (Entity::Channel(_) | Entity::Group(_), Public | Channel) => Ok(said),
-        (Entity::Core, ModOnly | Direct) => Ok(said),
+        (Entity::Core, ModOnly | Direct) | (Entity::Resource { .. }, Direct) => Ok(said),
         _ => Err(bad_visibility(target, said)),
     }
 }
@@ -377,7 +420,6 @@ fn draft<'d, 'a>(
     member: MemberId,
     address: Box<str>,
     mut metadata: Metadata<'a>,
-    _now: Clock,
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
     let target = Address::parse_in(&envelope.target, &state.network).map_err(|e| {
@@ -404,7 +446,8 @@ fn draft<'d, 'a>(
         }
         channels::visible(state, &channels::channel_name(&room)?, member)?;
     }
-    let to = narrowed(state, &metadata)?;
+    let fans_out = matches!(stream, Some(StreamKey::Channel(_) | StreamKey::Group(_) | StreamKey::Broadcast));
+    let to = narrowed(state, &metadata)?.filter(|_| fans_out);
     if let Some(at) = envelope.timestamp {
         metadata.set("client_timestamp", at.to_owned());
     }
@@ -438,7 +481,7 @@ fn narrowed(state: &State, metadata: &Metadata<'_>) -> Result<Option<Vec<MemberI
     let mut ids = Vec::new();
     for name in &names {
         Address::parse_in(name, &state.network).map_err(|e| bad(&format!("{name:?}: {e}")))?;
-        ids.extend(membership::find_named(state, name));
+        ids.extend(membership::find_named(state, name).filter(|id| !ids.contains(id)));
     }
     Ok(Some(ids))
 }
@@ -448,7 +491,6 @@ pub(crate) fn commit(
     state: &State,
     live: &mut Live,
     mut draft: Draft<'_, '_>,
-    dialect: Option<crate::Dialect>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Fault> {
@@ -461,24 +503,26 @@ pub(crate) fn commit(
     };
     let stamp = state.stamp(now.wall);
     let mut metadata = std::mem::take(&mut draft.metadata);
+    let ephemeral = metadata.ephemeral == Some(true) && !kind.starts_with("network.");
+    if let Some(StreamKey::Inbox(to)) = draft.route.stream
+        && !ephemeral
+        && state.is_tracked()
+        && to != draft.member
+        && state.queue_is_full(to)
+    {
+        return Err(Fault::new(ErrorCode::RecipientQueueFull, format!("{} has too much unread mail", draft.target)));
+    }
     let mut view = mods::Draft {
         kind,
         source: Some(draft.member),
         address: &draft.address,
+        verification: state.member(draft.member).map_or(0, |m| m.verification),
         broadcast: draft.route.stream == Some(StreamKey::Broadcast),
         metadata: &mut metadata,
         stamp,
     };
     mods::guard(state, live, &view, now)?;
-    if let (Some(StreamKey::Inbox(to)), true) = (draft.route.stream, state.is_tracked())
-        && to != draft.member
-        && state.inbox_backlog(to) >= limits::PENDING_EVENTS_MAX
-    {
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, format!("{} has too much unread mail", draft.target)));
-    }
     mods::transform(state, &mut view);
-    let _ = dialect;
-    let ephemeral = metadata.ephemeral == Some(true) && !kind.starts_with("network.");
     let seq = if ephemeral { 0 } else { state.next_seq() + fx.events() };
     let id = match &draft.envelope.id {
         Some(id) => id.to_string(),

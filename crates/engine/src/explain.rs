@@ -49,25 +49,28 @@ impl State {
                 map.insert("rung".into(), "stored".into());
                 pending.push(id);
             } else {
-                map.insert("rung".into(), if self.is_tracked() { "acked" } else { "stored" }.into());
+                let tracked = self.book.at_most_once_after.is_none_or(|after| seq <= after);
+                map.insert("rung".into(), if tracked { "acked" } else { "stored" }.into());
             }
             recipients.push(rung);
         }
-        let dead_elsewhere =
-            self.book.dead_letters.iter().filter(|d| d.seq == seq && self.member_id(&d.recipient).is_none());
-        if me.is_none() || is_source {
-            recipients.extend(
-                dead_elsewhere
-                    .map(|d| json!({ "recipient": d.recipient, "rung": "dead", "reason": d.reason, "at": d.at })),
-            );
-        }
+        // Recipients that were removed since are known by their dead letters alone.
+        let listed = |address: &str| recipients.iter().any(|r: &Value| r.get("recipient") == Some(&json!(address)));
+        let gone: Vec<Value> = self
+            .book
+            .dead_letters
+            .iter()
+            .filter(|d| d.seq == seq && (me.is_none() || is_source) && !listed(&d.recipient))
+            .map(|d| json!({ "recipient": d.recipient, "rung": "dead", "reason": d.reason, "at": d.at }))
+            .collect();
+        recipients.extend(gone);
         if me.is_some() && !is_source && recipients.is_empty() {
             return None;
         }
         let json = json!({
             "event_id": event.id(), "status": "stored", "seq": seq, "type": event.kind(), "source": event.source(), "target": event.target(),
             "visibility": event.visibility.as_str(), "timestamp": event.timestamp, "durability": self.book.settings.durability.as_str(),
-            "kept": record.stored && seq > self.book.purged, "redacted": self.book.redacted.contains(&seq),
+            "kept": self.lists.kept().contains(seq), "redacted": self.book.redacted.contains(&seq),
             "mods": { "revision": self.book.mods_revision, "verdicts": record.verdicts },
             "recipients": recipients,
         });
@@ -82,7 +85,7 @@ impl State {
             Viewer::Reader => return None,
         };
         let refusal = live.refusals.iter().rev().find(|r| r.event_id == event_id)?;
-        if me.is_some() && refusal.source.as_deref().is_some_and(|s| Some(s) != me) {
+        if me.is_some() && refusal.source.as_deref() != me {
             return None;
         }
         Some(json!({

@@ -3,15 +3,19 @@
 //! Invariant: every read path asks the same [`Lens`]; what visibility hides is hidden everywhere.
 //! The engine names candidates by its lists; bodies are read by the caller, who asks the lens about each.
 
+use crate::apply::TYPES_MAX;
 use crate::glob;
 use crate::record::EventRecord;
 use crate::route::StreamKey;
-use crate::state::{ChannelId, MemberId, State};
+use crate::state::{ChannelId, MemberId, State, is_open};
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, Visibility};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
+
+/// A prefix of more types than this is looked for in the whole history.
+const KINDS_MAX: usize = 32;
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub struct Filter {
 #[derive(Debug, Clone, Default)]
 pub struct Lens {
     operator: bool,
+    /// Public events are shown.
+    public: bool,
     member: Option<MemberId>,
     channels: BTreeSet<ChannelId>,
     groups: BTreeSet<u32>,
@@ -84,7 +90,7 @@ impl Lens {
         }
         match record.event.visibility {
             Visibility::ModOnly => false,
-            Visibility::Public => true,
+            Visibility::Public => self.public,
             Visibility::Channel => match record.route.stream {
                 Some(StreamKey::Channel(c)) => self.channels.contains(&c),
                 Some(StreamKey::Group(g)) => self.groups.contains(&g),
@@ -116,19 +122,19 @@ impl Filter {
     /// Whether an event passes (positions and lists were already looked at).
     pub fn passes(&self, record: &EventRecord) -> bool {
         let event = &record.event;
-        let address = |want: &Option<String>, have: &str| want.as_deref().is_none_or(|w| same(w, have));
         self.kind
             .as_deref()
             .is_none_or(|k| if k.contains('*') { glob::matches(k, event.kind()) } else { event.kind().starts_with(k) })
-            && address(&self.target, event.target())
-            && address(&self.source, event.source())
+            && self.target.as_deref().is_none_or(|t| same_target(t, event.target()))
+            && self.source.as_deref().is_none_or(|s| same(s, event.source()))
             && self
                 .channel
                 .as_deref()
                 .is_none_or(|c| event.target().strip_prefix("channel/") == Some(c.trim_start_matches("channel/")))
-            && self.member.as_deref().is_none_or(|m| same(m, event.source()) || same(m, event.target()))
+            && self.member.as_deref().is_none_or(|m| same(m, event.source()) || same_target(m, event.target()))
             && self.conversation.as_ref().is_none_or(|(a, b)| {
-                same(a, event.source()) && same(b, event.target()) || same(b, event.source()) && same(a, event.target())
+                same(a, event.source()) && same_target(b, event.target())
+                    || same(b, event.source()) && same_target(a, event.target())
             })
             && self.since.is_none_or(|t| event.timestamp >= t)
             && self.until.is_none_or(|t| event.timestamp <= t)
@@ -151,22 +157,29 @@ fn same(want: &str, have: &str) -> bool {
         })
 }
 
+/// A target `agent:x` may have meant the member `openagents:x`.
+fn same_target(want: &str, have: &str) -> bool {
+    same(want, have) || want.strip_prefix("openagents:").is_some_and(|n| have.strip_prefix("agent:") == Some(n))
+}
+
 impl State {
     /// What this viewer may see now.
     pub fn lens(&self, viewer: Viewer) -> Lens {
         match viewer {
-            Viewer::Operator => Lens { operator: true, ..Lens::default() },
+            Viewer::Operator => Lens { operator: true, public: true, ..Lens::default() },
             Viewer::Member(id) => {
-                let Some(m) = self.member(id) else { return Lens::default() };
-                let open = |l: &Vec<crate::state::Interval>| l.last().is_some_and(|i| i.to == Seq::MAX);
+                let Some(m) = self.member(id).filter(|m| !m.removed) else { return Lens::default() };
                 Lens {
                     operator: false,
+                    public: true,
                     member: Some(id),
-                    channels: m.seats.iter().filter(|(_, l)| open(l)).map(|(c, _)| *c).collect(),
-                    groups: m.groups.iter().filter(|(_, l)| open(l)).map(|(g, _)| *g).collect(),
+                    channels: m.seats.iter().filter(|(_, l)| is_open(l)).map(|(c, _)| *c).collect(),
+                    groups: m.groups.iter().filter(|(_, l)| is_open(l)).map(|(g, _)| *g).collect(),
                 }
             }
+            Viewer::Reader if !self.book.settings.bare_reads => Lens::default(),
             Viewer::Reader => Lens {
+                public: true,
                 channels: (0..)
                     .zip(&self.book.channels)
                     .filter(|(_, c)| !c.private && c.status != ChannelStatus::Deleted)
@@ -192,9 +205,22 @@ impl State {
             let Viewer::Member(id) = viewer else {
                 return Err(Fault::new(ErrorCode::Unauthenticated, "an inbox belongs to a member: say who you are"));
             };
-            let after = position.or(filter.after).unwrap_or(0);
-            let through = through.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));
-            let seqs: Vec<Seq> = self.pending(id, after, through).take(max).collect();
+            let mut after = filter.after.unwrap_or(0);
+            let mut through = through.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));
+            match position {
+                Some(p) if filter.descending => through = through.min(p.saturating_sub(1)),
+                Some(p) => after = after.max(p),
+                None => {}
+            }
+            let mut seqs: Vec<Seq> = if filter.descending {
+                self.pending(id, after, through).collect()
+            } else {
+                self.pending(id, after, through).take(max).collect()
+            };
+            if filter.descending {
+                seqs.reverse();
+                seqs.truncate(max);
+            }
             return Ok(Page { exhausted: seqs.len() < max, seqs, lens });
         }
         if !self.has_mod("persistence") {
@@ -203,26 +229,34 @@ impl State {
                 "this network keeps no history (mod/persistence is not loaded)",
             ));
         }
-        let low = filter.after.unwrap_or(0).max(self.book.purged) + 1;
-        let high = filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)).min(through);
+        let low = filter.after.unwrap_or(0).max(self.book.purged).saturating_add(1);
         let low = low.max(filter.since.map_or(0, |t| self.first_at(t)));
+        let high = filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)).min(through).min(self.book.head);
+        let high = high.min(filter.until.map_or(Seq::MAX, |t| self.last_at(t)));
         let (low, high) = match position {
             Some(p) if filter.descending => (low, high.min(p.saturating_sub(1))),
-            Some(p) => (low.max(p + 1), high),
+            Some(p) => (low.max(p.saturating_add(1)), high),
             None => (low, high),
         };
         let seqs = if low > high { Vec::new() } else { self.candidates(filter, low, high, max) };
         Ok(Page { exhausted: seqs.len() < max, seqs, lens })
     }
 
-    /// The first seq committed in the second of `time` or later.
+    /// Nothing before this seq was committed at `time` or later.
     fn first_at(&self, time: Millis) -> Seq {
-        let at = self.book.times.partition_point(|(t, _)| t / 1000 < time / 1000);
-        self.book.times.get(at).map_or(self.book.head + 1, |(_, seq)| *seq)
+        let at = self.book.times.partition_point(|(t, _)| *t < time);
+        at.checked_sub(1).and_then(|at| self.book.times.get(at)).map_or(0, |(_, seq)| *seq)
+    }
+
+    /// Nothing after this seq was committed at `time` or earlier.
+    fn last_at(&self, time: Millis) -> Seq {
+        let at = self.book.times.partition_point(|(t, _)| *t <= time);
+        self.book.times.get(at).map_or(Seq::MAX, |(_, seq)| seq.saturating_sub(1))
     }
 
     fn candidates(&self, filter: &Filter, low: Seq, high: Seq, max: usize) -> Vec<Seq> {
-        let keep = |seq: &Seq| !self.book.unstored.contains_key(seq);
+        // Lists also hold events that history does not keep, while somebody has not acked them.
+        let keep = |seq: &Seq| self.lists.kept().contains(*seq);
         let walk = |list: &RoaringTreemap| -> Vec<Seq> {
             let mut iter = list.iter();
             iter.advance_to(low);
@@ -233,57 +267,66 @@ impl State {
                 iter.filter(keep).take(max).collect()
             }
         };
-        match self.narrowest(filter) {
-            Narrow::Nothing => Vec::new(),
-            Narrow::List(list) => walk(list),
-            Narrow::Two(a, b) => walk(&(a | b)),
-            Narrow::All if filter.descending => (low..=high).rev().filter(keep).take(max).collect(),
-            Narrow::All => (low..=high).filter(keep).take(max).collect(),
+        let lists: Vec<&RoaringTreemap> = match self.narrowest(filter) {
+            None => vec![self.lists.kept()],
+            Some(keys) => keys.into_iter().filter_map(|key| self.lists.stream(key)).collect(),
+        };
+        match lists.as_slice() {
+            [] => Vec::new(),
+            [one] => walk(one),
+            [first, rest @ ..] => walk(&rest.iter().fold((*first).clone(), |all, list| all | *list)),
         }
     }
 
-    /// The shortest list that holds all the filter asks for.
-    fn narrowest(&self, filter: &Filter) -> Narrow<'_> {
-        let stream = |key: StreamKey| self.lists.stream(key).map_or(Narrow::Nothing, Narrow::List);
+    /// Every member that ever had the address, in either dialect.
+    fn all_named(&self, name: &str) -> Vec<MemberId> {
+        (0..).zip(&self.book.members).filter(|(_, m)| same(name, &m.address)).map(|(id, _)| id).collect()
+    }
+
+    /// Lists that together hold all the filter asks for; `None` if only the whole history does.
+    fn narrowest(&self, filter: &Filter) -> Option<Vec<StreamKey>> {
         let channel = filter.channel.as_deref().or(filter.target.as_deref().filter(|t| t.starts_with("channel/")));
-        let channel = channel.map(|c| c.trim_start_matches("channel/"));
-        if let (Some(thread), Some(channel)) = (&filter.thread, channel) {
-            let key = self.channel_id(channel).map(|c| (c, thread.as_str().into()));
-            return key.and_then(|k| self.threads.get(&k)).map_or(Narrow::Nothing, |n| stream(StreamKey::Thread(*n)));
-        }
-        if let Some(name) = channel {
-            // A deleted channel's name may live on in several numbers: then the whole log is looked through.
-            let ids: Vec<ChannelId> =
-                (0..).zip(&self.book.channels).filter(|(_, c)| c.name.as_ref() == name).map(|(id, _)| id).collect();
-            return match ids.as_slice() {
-                [] => Narrow::Nothing,
-                [one] => stream(StreamKey::Channel(*one)),
-                _ => Narrow::All,
-            };
-        }
-        if let Some((a, b)) = &filter.conversation {
-            let list = |name: &str| {
-                crate::membership::find_named(self, name).and_then(|id| self.lists.stream(StreamKey::Inbox(id)))
-            };
-            return match (list(a), list(b)) {
-                (Some(a), Some(b)) => Narrow::Two(a, b),
-                (Some(one), None) | (None, Some(one)) => Narrow::List(one),
-                (None, None) => Narrow::Nothing,
-            };
-        }
-        if let Some(id) = filter.source.as_deref().and_then(|s| crate::membership::find_named(self, s)) {
-            return stream(StreamKey::Source(id));
-        }
-        if let Some(number) = filter.kind.as_deref().and_then(|k| self.types.get(k)) {
-            // The filter is a prefix: longer types that begin with it are in other lists.
-            let alone = !self.book.types.iter().any(|t| {
-                Some(t.as_ref()) != filter.kind.as_deref() && t.starts_with(filter.kind.as_deref().unwrap_or(""))
+        if let Some(name) = channel.map(|c| c.trim_start_matches("channel/")) {
+            // A deleted channel's name may have been used again.
+            let named = (0..).zip(&self.book.channels).filter(|(_, c)| c.name.as_ref() == name);
+            let channels = named.map(|(id, _)| id);
+            return Some(match &filter.thread {
+                None => channels.map(StreamKey::Channel).collect(),
+                Some(thread) => channels
+                    .filter_map(|id| self.threads.get(&(id, thread.as_str().into())))
+                    .map(|n| StreamKey::Thread(*n))
+                    .collect(),
             });
-            if alone && self.book.types.len() < 10_000 {
-                return stream(StreamKey::Type(*number));
-            }
         }
-        Narrow::All
+        let inboxes = |name: &str| self.all_named(name).into_iter().map(StreamKey::Inbox);
+        if let Some((a, b)) = &filter.conversation {
+            return Some(inboxes(a).chain(inboxes(b)).collect());
+        }
+        let sources = filter.source.as_deref().map(|s| self.all_named(s)).filter(|ids| !ids.is_empty());
+        if let Some(ids) = sources {
+            return Some(ids.into_iter().map(StreamKey::Source).collect());
+        }
+        let is_member = |t: &str| Address::parse(t).is_ok_and(|a| a.is_principal() && !a.is_foreign());
+        if let Some(target) = filter.target.as_deref().filter(|t| is_member(t)) {
+            return Some(inboxes(target).collect());
+        }
+        let kind = filter.kind.as_deref().filter(|k| !k.contains('*') && self.book.types.len() < TYPES_MAX)?;
+        // The filter is a prefix: every type that begins with it counts.
+        let numbers = (0..).zip(&self.book.types).filter(|(_, t)| t.starts_with(kind)).map(|(n, _)| n);
+        let numbers: Vec<u32> = numbers.take(KINDS_MAX + 1).collect();
+        (numbers.len() <= KINDS_MAX).then(|| numbers.into_iter().map(StreamKey::Type).collect())
+    }
+
+    /// Direct events between two members, either way.
+    pub fn direct_between(&self, a: MemberId, b: MemberId) -> RoaringTreemap {
+        let list = |inbox, source| match (
+            self.lists.stream(StreamKey::Inbox(inbox)),
+            self.lists.stream(StreamKey::Source(source)),
+        ) {
+            (Some(i), Some(s)) => i & s,
+            _ => RoaringTreemap::new(),
+        };
+        list(a, b) | list(b, a)
     }
 
     /// Threads of a channel, newest activity first: (thread id, events, last seq).
@@ -298,11 +341,4 @@ impl State {
         out.sort_by_key(|(_, _, last)| std::cmp::Reverse(*last));
         out
     }
-}
-
-enum Narrow<'a> {
-    All,
-    Nothing,
-    List(&'a RoaringTreemap),
-    Two(&'a RoaringTreemap, &'a RoaringTreemap),
 }

@@ -207,6 +207,18 @@ impl Effects {
         self.records.push(Record::Change(change));
     }
 
+    /// How much was decided so far.
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.records.len(), self.after.len())
+    }
+
+    /// Takes back everything decided since the mark: a refusal leaves nothing behind.
+    pub(crate) fn undo(&mut self, (records, after): (usize, usize)) {
+        let undone = self.records.drain(records.min(self.records.len())..);
+        self.events -= undone.filter(|r| matches!(r, Record::Event(_))).count() as u64;
+        self.after.truncate(after);
+    }
+
     /// Events decided here and not yet applied.
     pub fn events(&self) -> u64 {
         self.events

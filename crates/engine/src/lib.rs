@@ -56,26 +56,68 @@ impl Engine {
 
     /// Decides one event of a client. Records come out in `effects`; nothing durable has changed yet.
     pub fn emit(&mut self, input: &Emit<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Fault> {
-        let result = emit::decide(&self.state, &mut self.live, input, now, effects);
+        self.look(now);
+        let mark = effects.mark();
+        let result = emit::decide(self, input, now, effects);
         if let Err(fault) = &result {
-            self.live.refused(input, fault, now);
+            effects.undo(mark);
+            let caller = self.state.principal(input.caller, None, now).ok().and_then(|p| p.member());
+            let source = caller.and_then(|id| self.state.member(id)).map(|m| m.address.to_string());
+            self.live.refused(input, source, fault, now);
         }
         result
     }
 
+    /// Runs the guards on a request that the caller answers itself, such as a query.
+    pub fn guard(&mut self, kind: &str, by: MemberId, now: Clock) -> Result<(), Fault> {
+        emit::guard_request(&self.state, &mut self.live, kind, by, now)
+    }
+
     /// Decides acks of a member's deliveries.
     pub fn ack(&mut self, by: MemberId, request: &AckRequest, now: Clock, effects: &mut Effects) -> u64 {
+        self.look(now);
         delivery::decide_acks(&self.state, by, request, now, effects)
     }
 
     /// Decides an operator's act.
     pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<serde_json::Value, Fault> {
-        admin::decide(&self.state, op, now, effects)
+        self.look(now);
+        let mark = effects.mark();
+        let result = admin::decide(&self.state, &mut self.live, op, now, effects);
+        if result.is_err() {
+            effects.undo(mark);
+        }
+        result
     }
 
     /// Decides what time alone brings: expiry, dead letters, presence.
     pub fn tick(&mut self, now: Clock, effects: &mut Effects) {
         tick::decide(&self.state, &mut self.live, now, effects);
+    }
+
+    /// The first look at the clocks: leaps are told from here on.
+    fn look(&mut self, now: Clock) {
+        self.live.looked.get_or_insert((self.state.stamp(now.wall), now.steady));
+    }
+
+    /// Decides that a member's deliveries end here, for the reason given.
+    pub fn give_up(
+        &mut self,
+        member: MemberId,
+        seqs: &[rialto_model::Seq],
+        reason: &str,
+        now: Clock,
+        fx: &mut Effects,
+    ) {
+        tick::dead_letters(&self.state, member, seqs, reason, now, fx);
+    }
+
+    /// Decides that mail is queued for the member from here on (it opened a stream or an inbox).
+    pub fn receive_queue(&mut self, member: MemberId, fx: &mut Effects) {
+        if self.state.member(member).is_some_and(|m| m.receive != rialto_model::member::Receive::Queue) {
+            let receive = rialto_model::member::Receive::Queue;
+            fx.change(record::Change::Queueing { member, on: true, left: false, receive });
+        }
     }
 
     /// Applies one decided record: the only way durable state changes, live and on replay.

@@ -5,16 +5,17 @@
 use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef};
-use crate::presence::Live;
+use crate::mods;
+use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
-use crate::state::{Interval, Member, MemberId, Session, State};
+use crate::state::{ChannelId, Member, MemberId, Session, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::member::{Profile, Receive};
+use rialto_model::metadata::Metadata;
 use rialto_model::network::{Policy, Preset, Status, Takeover};
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Names nobody may join under.
 const RESERVED: &[&str] = &["broadcast", "core", "local", "system"];
@@ -55,8 +56,9 @@ pub(crate) fn join(
         Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
     }
     let address = joining_address(state, input, &wish)?;
-    let known = state.member_id(address.as_str());
-    let level = admit(state, input, &address, known, now)?;
+    let mut known = state.member_id(address.as_str());
+    let Admission { level, freed } = admit(state, input, &address, known, now)?;
+    guard(state, live, input, &address, level, now)?;
     let window = match wish.window {
         None => limits::WINDOW_DEFAULT,
         Some(n) => usize::try_from(n).ok().filter(|n| (1..=limits::WINDOW_MAX).contains(n)).ok_or_else(|| {
@@ -75,16 +77,21 @@ pub(crate) fn join(
         Resume::Unknown => return Err(ErrorCode::CursorUnknown.into()),
     };
     let token = input.proofs.tokens.iter().chain(&input.caller.bearer).find_map(|t| state.token(t, now));
-    let role = granted_role(state, known, &wish, &address, token.and_then(|t| t.role));
     let receive = wish.receive.unwrap_or(if input.caller.is_compat() && state.has_mod("persistence") {
         Receive::Log
     } else {
         Receive::Queue
     });
-    let head = state.book.head;
+    if let (true, Some(id)) = (freed, known) {
+        remove(state, id, "expired", now, fx);
+        known = None;
+    }
+    let head = state.book.head + fx.events();
     let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
     let old = known.and_then(|id| state.member(id));
+    let role = granted_role(state, known, &wish, &address, token.and_then(|t| t.role));
     let record = member_record(old, &address, &wish, role, level, receive, head, state.stamp(now.wall));
+    check_profile(&record.profile)?;
     let record = Member { lax: input.caller.is_compat(), token: token.map(|t| t.label.clone()), ..record };
     let kept = kept_session(state, input, known);
     let (session, issued) = match kept {
@@ -107,7 +114,8 @@ pub(crate) fn join(
         }
     }
     let mut seats: Vec<String> = wish.channels.unwrap_or_default();
-    if state.book.settings.profile == Preset::Workspace && old.is_none() {
+    if state.book.settings.profile == Preset::Workspace && old.is_none() && state.channel_id(DEFAULT_CHANNEL).is_some()
+    {
         seats.insert(0, DEFAULT_CHANNEL.to_owned());
     }
     for name in &seats {
@@ -147,16 +155,20 @@ fn joining_address(state: &State, input: &Emit<'_>, wish: &Wish) -> Result<Addre
     };
     let address = Address::parse_in(&text, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("agent_id"))?;
+    if !may_be_joined(&address) {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")).field("agent_id"));
+    }
+    Ok(address)
+}
+
+fn may_be_joined(address: &Address) -> bool {
     let fits = match address.entity() {
         Entity::Agent(name) => !RESERVED.contains(&name),
         Entity::Human(_) => true,
         Entity::Registered { prefix, .. } => prefix != "system",
         Entity::Core | Entity::Channel(_) | Entity::Mod(_) | Entity::Group(_) | Entity::Resource { .. } => false,
     };
-    if address.is_foreign() || !fits {
-        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")).field("agent_id"));
-    }
-    Ok(address)
+    fits && !address.is_foreign()
 }
 
 fn same_address(state: &State, a: &str, b: &str) -> bool {
@@ -164,8 +176,54 @@ fn same_address(state: &State, a: &str, b: &str) -> bool {
     parse(a).is_some() && parse(a).map(|a| a.as_str().to_owned()) == parse(b).map(|b| b.as_str().to_owned())
 }
 
-/// Steps 3 to 9; gives the verification level.
-fn admit(state: &State, input: &Emit<'_>, address: &Address, known: Option<MemberId>, now: Clock) -> Result<u8, Fault> {
+/// Guards see joins too, once it is sure who joins.
+fn guard(
+    state: &State,
+    live: &mut Live,
+    input: &Emit<'_>,
+    address: &Address,
+    level: u8,
+    now: Clock,
+) -> Result<(), Fault> {
+    let mut metadata = Metadata::default();
+    let draft = mods::Draft {
+        kind: &input.envelope.kind,
+        source: None,
+        address: address.as_str(),
+        verification: level,
+        broadcast: false,
+        metadata: &mut metadata,
+        stamp: state.stamp(now.wall),
+    };
+    mods::guard(state, live, &draft, now)
+}
+
+/// What a member says of itself is kept with the state, so it is bounded.
+pub(crate) fn check_profile(profile: &Profile) -> Result<(), Fault> {
+    let bytes = serde_json::to_vec(profile).map_or(0, |json| json.len());
+    if bytes <= limits::PROFILE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("what a member says of itself is at most {} bytes", limits::PROFILE_BYTES_MAX);
+    Err(Fault::new(ErrorCode::TooLarge, text).field("payload"))
+}
+
+/// What the checks of a join give.
+struct Admission {
+    /// Verification level.
+    level: u8,
+    /// The name's last owner was away too long: its membership goes first.
+    freed: bool,
+}
+
+/// Steps 3 to 9.
+fn admit(
+    state: &State,
+    input: &Emit<'_>,
+    address: &Address,
+    known: Option<MemberId>,
+    now: Clock,
+) -> Result<Admission, Fault> {
     let settings = &state.book.settings;
     let proofs = &input.proofs;
     if let Entity::Registered { prefix, .. } = address.entity()
@@ -211,25 +269,50 @@ fn admit(state: &State, input: &Emit<'_>, address: &Address, known: Option<Membe
         Policy::DidVerify if proofs.level == 3 => {}
         Policy::DidVerify => return Err(Fault::new(ErrorCode::DidRequired, "this network admits proven DIDs only")),
     }
-    if proofs.level < settings.min_verification {
-        return Err(level_fault(settings.min_verification, proofs.level));
+    // Its own session speaks for a member at the level it joined with.
+    let level = member.filter(|_| owns_session).map_or(0, |m| m.verification).max(proofs.level);
+    if level < settings.min_verification {
+        return Err(level_fault(settings.min_verification, level));
     }
     if known.is_none() && state.members.len() >= settings.max_members.min(limits::MEMBERS_MAX) {
         return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the members it may have"));
     }
-    if let Some(member) = member {
-        may_take_over(state, member, owns_session, input.caller.operator)?;
-    }
-    Ok(proofs.level)
+    let freed = match member {
+        Some(member) if !owns_session => frees_name(state, member, input, now)?,
+        _ => false,
+    };
+    Ok(Admission { level, freed })
 }
 
-/// Step 9: who may have a name that has a live session.
-fn may_take_over(state: &State, member: &Member, owns_session: bool, operator: bool) -> Result<(), Fault> {
-    let secret = state.book.settings.takeover == Takeover::Secret || state.book.settings.policy == Policy::Invite;
-    if member.sessions.is_empty() || owns_session || member.is_human() || operator || !secret {
-        return Ok(());
+/// Step 9: whether somebody who does not show the current session may have the name; true if its owner was away too long.
+fn frees_name(state: &State, member: &Member, input: &Emit<'_>, now: Clock) -> Result<bool, Fault> {
+    let taken = |how: &str| Fault::new(ErrorCode::AddressTaken, format!("{} is in use: {how}", member.address));
+    if input.caller.operator || input.proofs.level > 0 {
+        return Ok(false);
     }
-    Err(Fault::new(ErrorCode::AddressTaken, format!("{} is in use: show its session id", member.address)))
+    if member.verification > 0 {
+        return Err(taken("prove that it is yours"));
+    }
+    let secret = state.book.settings.takeover == Takeover::Secret || state.book.settings.policy == Policy::Invite;
+    if !secret || member.lax && member.sessions.is_empty() && member.revoked.is_empty() && member.expired.is_empty() {
+        return Ok(false);
+    }
+    let last = [member.revoked.last(), member.expired.last()];
+    let shows_last = [input.caller.session.as_ref(), input.caller.bearer.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(|hash| last.contains(&Some(hash)));
+    if !member.sessions.is_empty() {
+        return Err(taken("show its session id"));
+    }
+    if shows_last {
+        return Ok(false);
+    }
+    // A session that ended by time was idle for as long as a name is kept.
+    if member.left && state.stamp(now.wall) < member.left_at.saturating_add(SESSION_IDLE_MS) {
+        return Err(taken("show its last session id"));
+    }
+    Ok(true)
 }
 
 fn level_fault(required: u8, presented: u8) -> Fault {
@@ -300,13 +383,16 @@ fn member_record(
         joined_at: old.map_or(at, |m| m.joined_at),
         lax: false,
         token: None,
+        token_revoked: false,
         receive,
         left: false,
+        left_at: 0,
         removed: false,
         sessions: old.map(|m| m.sessions.clone()).unwrap_or_default(),
         revoked: old.map(|m| m.revoked.clone()).unwrap_or_default(),
+        expired: old.map(|m| m.expired.clone()).unwrap_or_default(),
         queueing,
-        seats: old.map(|m| m.seats.clone()).unwrap_or_else(BTreeMap::<u32, Vec<Interval>>::new),
+        seats: old.map(|m| m.seats.clone()).unwrap_or_default(),
         groups: old.map(|m| m.groups.clone()).unwrap_or_default(),
     }
 }
@@ -334,11 +420,11 @@ pub(crate) fn leave(
     let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
     let (address, role) = (member.address.clone(), member.role);
     let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::Queueing { member: id, on: false, left: true, receive: member.receive });
-    fx.change(Change::SessionEnded { member: id, numbers: numbers.clone() });
+    fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: false });
     if forget {
-        remove(state, id, now, fx);
+        remove(state, id, "recipient_left", now, fx);
     }
     live.presence.remove(&id);
     emit::presence_signal(state, live, &address, role, false, now, fx);
@@ -348,17 +434,18 @@ pub(crate) fn leave(
     Ok(accepted)
 }
 
-/// Deletes a membership: its pending mail becomes dead letters first.
-pub(crate) fn remove(state: &State, id: MemberId, now: Clock, fx: &mut Effects) -> Option<MemberId> {
+/// Deletes a membership: its pending mail becomes dead letters first. Gives who follows a removed master.
+pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: &mut Effects) -> Option<MemberId> {
     let member = state.member(id)?;
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
-    crate::tick::dead_letters(state, id, &seqs, "recipient_left", now, fx);
+    crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
     fx.change(Change::Removed { member: id });
-    if member.role != Role::Master {
+    let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());
+    if member.role != Role::Master || others().any(|(_, m)| m.role == Role::Master) {
         return None;
     }
-    let successor = state.roster().find(|(other, m)| *other != id && !m.is_human() && m.role == Role::Member);
-    let (successor, _) = successor?;
+    let members = || others().filter(|(_, m)| m.role == Role::Member);
+    let (successor, _) = members().find(|(_, m)| m.is_present()).or_else(|| members().next())?;
     fx.change(Change::Role { member: successor, role: Role::Master });
     Some(successor)
 }
@@ -373,17 +460,19 @@ pub(crate) fn remove_agent(
 ) -> Result<Accepted, Fault> {
     let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let by = state.member(draft.member);
-    let allowed = by.is_some_and(|m| m.role == Role::Master || m.is_human());
+    let workspace = state.book.settings.profile == Preset::Workspace;
+    let allowed = by.is_some_and(|m| m.role == Role::Master || workspace && m.is_human());
     if !allowed {
-        return Err(Fault::new(ErrorCode::Forbidden, "only a master or a human removes members"));
+        return Err(Fault::new(ErrorCode::Forbidden, "only a master (in a workspace, any human) removes members"));
     }
     let name =
         ["address", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(Value::as_str).unwrap_or_default();
     let id = find_named(state, name)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
     let numbers: Vec<u64> = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
-    let mut accepted = emit::commit(state, live, draft, None, now, fx)?;
-    let new_master = remove(state, id, now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    let new_master =
+        remove(state, id, "recipient_left", now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
     live.presence.remove(&id);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     let mut result = json!({ "status": "removed" });
@@ -397,39 +486,92 @@ pub(crate) fn remove_agent(
 /// A member by address or bare name, in either dialect.
 pub(crate) fn find_named(state: &State, name: &str) -> Option<MemberId> {
     let address = Address::parse_in(name, &state.network).ok()?;
-    state.member_id(address.as_str()).or_else(|| match address.entity() {
-        Entity::Agent(name) => state.member_id(&format!("openagents:{name}")),
-        _ => None,
+    state.member_id(address.as_str()).or_else(|| {
+        let Entity::Agent(name) = address.entity() else { return None };
+        state.member_id(&format!("openagents:{name}"))
     })
 }
 
-/// A join that was never sent: compat clients' first event under the network token.
-pub(crate) fn implicit(
+/// Somebody whose first event joins it.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) member: MemberId,
+    pub(crate) records: Vec<Record>,
+}
+
+/// What the state was before a guest entered.
+#[derive(Debug)]
+pub(crate) struct BeforeGuest {
+    id: MemberId,
+    member: Option<Member>,
+    seat: Option<ChannelId>,
+}
+
+impl Guest {
+    /// Lets the guest in for the time its event is decided.
+    pub(crate) fn enter(&self, state: &mut State) -> BeforeGuest {
+        let seat = self.records.iter().find_map(|r| match r {
+            Record::Change(Change::Seated { channel, .. }) => Some(*channel),
+            Record::Event(_) | Record::Acks(_) | Record::Change(_) => None,
+        });
+        let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat };
+        self.records.iter().for_each(|record| crate::apply::apply(state, record));
+        before
+    }
+}
+
+impl BeforeGuest {
+    /// Makes the state what it was.
+    pub(crate) fn restore(self, state: &mut State) {
+        if let Some(channel) = self.seat.and_then(|c| state.book.channels.get_mut(c as usize)) {
+            channel.seated.retain(|m| *m != self.id);
+        }
+        match self.member {
+            Some(member) => {
+                if let Some(slot) = state.book.members.get_mut(self.id as usize) {
+                    *slot = member;
+                }
+            }
+            None => {
+                if let Some(member) = state.book.members.pop() {
+                    state.members.shift_remove(&member.address);
+                }
+                state.lists.acked.remove(&self.id);
+            }
+        }
+    }
+}
+
+/// A join that was never sent: a compat client's first event under the network token, ever or since it left.
+pub(crate) fn guest(
     state: &State,
     address: &str,
+    known: Option<MemberId>,
     token: Option<String>,
     input: &Emit<'_>,
     now: Clock,
-    fx: &mut Effects,
-) -> Result<MemberId, Fault> {
+) -> Result<Guest, Fault> {
     let parsed =
         Address::parse_in(address, &state.network).map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()))?;
-    if state.members.len() >= state.book.settings.max_members.min(limits::MEMBERS_MAX) {
-        return Err(ErrorCode::NetworkFull.into());
-    }
-    if !parsed.is_principal() || RESERVED.contains(&parsed.bare_name()) {
+    if !may_be_joined(&parsed) {
         return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
     }
-    admit(state, input, &parsed, None, now)?;
-    let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);
+    let Admission { level, freed: false } = admit(state, input, &parsed, known, now)? else {
+        return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")));
+    };
+    let old = known.and_then(|id| state.member(id));
+    let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
     let cap =
         token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
-    let role = granted_role(state, None, &Wish::default(), &parsed, cap);
-    let record =
-        member_record(None, &parsed, &Wish::default(), role, 0, Receive::Log, state.book.head, state.stamp(now.wall));
-    fx.commit(Record::Change(Change::Joined { member: id, record: Box::new(Member { lax: true, token, ..record }) }));
-    if let Some(channel) = state.channel_id(DEFAULT_CHANNEL) {
-        fx.change(Change::Seated { channel, member: id });
+    let wish = Wish::default();
+    let role = granted_role(state, known, &wish, &parsed, cap);
+    let (head, stamp) = (state.book.head, state.stamp(now.wall));
+    let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
+    let record = member_record(old, &parsed, &wish, role, level, receive, head, stamp);
+    let record = Box::new(Member { lax: true, token, ..record });
+    let mut records = vec![Record::Change(Change::Joined { member: id, record })];
+    if let Some(channel) = state.channel_id(DEFAULT_CHANNEL).filter(|_| old.is_none()) {
+        records.push(Record::Change(Change::Seated { channel, member: id }));
     }
-    Ok(id)
+    Ok(Guest { member: id, records })
 }

@@ -20,6 +20,14 @@ pub struct Presence {
     pub last_call: Millis,
     /// What the roster was last told.
     pub online: bool,
+    /// Its last stream closed and no call came since, or it was not seen since the start.
+    pub gone: bool,
+}
+
+impl Presence {
+    pub(crate) fn is_there(&self, now: Clock) -> bool {
+        self.streams > 0 || !self.gone && now.steady < self.last_call.saturating_add(OFFLINE_AFTER_MS)
+    }
 }
 
 /// A refusal, kept for `explain`.
@@ -27,7 +35,7 @@ pub struct Presence {
 pub struct Refusal {
     /// Id the client gave.
     pub event_id: String,
-    /// Who sent it, as far as known.
+    /// Who sent it, if that was proved.
     pub source: Option<String>,
     /// Type and target as sent.
     pub kind: String,
@@ -50,43 +58,49 @@ pub struct Live {
     pub refusals: VecDeque<Refusal>,
     /// Makes ids of signals unique.
     pub signals: u64,
+    /// Stamp and steady time of the last tick (or of the first look), to notice leaps of the wall clock.
+    pub looked: Option<(Millis, Millis)>,
+    /// When history was last purged, steady time.
+    pub purged_at: Option<Millis>,
 }
 
 impl Live {
     /// Notes a call of a member; true if it was offline before.
     pub fn touch(&mut self, member: MemberId, now: Clock) -> bool {
+        self.called(member, now);
+        self.presence.get_mut(&member).is_some_and(|p| !std::mem::replace(&mut p.online, true))
+    }
+
+    /// Notes a call without telling the roster: the next tick does.
+    pub(crate) fn called(&mut self, member: MemberId, now: Clock) {
         let p = self.presence.entry(member).or_default();
         p.last_call = now.steady;
-        !std::mem::replace(&mut p.online, true)
+        p.gone = false;
     }
 
     /// Notes a stream opening or closing.
     pub fn stream(&mut self, member: MemberId, open: bool, now: Clock) {
         let p = self.presence.entry(member).or_default();
         p.streams = if open { p.streams + 1 } else { p.streams.saturating_sub(1) };
-        if open {
-            p.last_call = now.steady;
-        } else if p.streams == 0 {
-            // A closed stream is an absence at once; other calls bring it back.
-            p.last_call = now.steady.saturating_sub(OFFLINE_AFTER_MS);
-        }
+        p.last_call = now.steady;
+        // A closed stream is an absence at once; other calls bring it back.
+        p.gone = p.streams == 0;
     }
 
     /// Whether the member is there.
     pub fn is_online(&self, member: MemberId, now: Clock) -> bool {
-        self.presence
-            .get(&member)
-            .is_some_and(|p| p.streams > 0 || p.online && now.steady < p.last_call + OFFLINE_AFTER_MS)
+        self.presence.get(&member).is_some_and(|p| p.is_there(now))
     }
 
-    pub(crate) fn refused(&mut self, input: &Emit<'_>, fault: &Fault, now: Clock) {
+    /// Remembers a refusal; `source` is who it was if that was proved, so that nobody else hears of it.
+    pub(crate) fn refused(&mut self, input: &Emit<'_>, source: Option<String>, fault: &Fault, now: Clock) {
         let Some(id) = &input.envelope.id else { return };
         if self.refusals.len() >= limits::REFUSALS_KEPT_MAX {
             self.refusals.pop_front();
         }
         self.refusals.push_back(Refusal {
             event_id: id.to_string(),
-            source: input.envelope.source.as_deref().or(input.caller.claimed.as_deref()).map(str::to_owned),
+            source,
             kind: input.envelope.kind.to_string(),
             target: input.envelope.target.to_string(),
             fault: fault.clone(),

@@ -49,30 +49,40 @@ impl State {
         }
         let claimed = claimed.or(caller.claimed.as_deref());
         if let Some(session) = &caller.session {
-            return self.by_session(session, claimed).ok_or_else(|| self.stale(session)).map(Principal::Member);
+            let Some((id, _)) = self.sessions.get(session) else { return Err(self.stale(session)) };
+            return match (claimed, self.member(*id)) {
+                (Some(claimed), Some(m)) if m.address.as_ref() != claimed => {
+                    Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address))
+                        .field("source"))
+                }
+                _ => Ok(Principal::Member(*id)),
+            };
         }
         if caller.operator {
             return Ok(Principal::Operator);
         }
         let Some(bearer) = &caller.bearer else { return self.unproved(claimed) };
-        if let Some(member) = self.by_session(bearer, None) {
-            return Ok(Principal::Member(member));
+        if let Some((member, _)) = self.sessions.get(bearer) {
+            return Ok(Principal::Member(*member));
         }
         if let Some(token) = self.token(bearer, now) {
             let named = token.agent.as_deref().map(|name| format!("agent:{name}"));
+            let bare = |address: &str| address.split_once(':').map_or(address, |(_, name)| name).to_owned();
+            if let (Some(claimed), Some(agent)) = (claimed, &token.agent)
+                && bare(claimed) != *agent
+            {
+                return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
+            }
             let claimed = claimed.or(named.as_deref());
             return self.by_token(claimed, Some(token.label.clone()));
         }
-        if self.book.settings.policy == Policy::Open && !self.was_session(bearer) {
+        if self.ended.contains_key(bearer) {
+            return Err(self.stale(bearer));
+        }
+        if self.book.settings.policy == Policy::Open {
             return self.unproved(claimed);
         }
-        Err(self.stale_bearer(bearer))
-    }
-
-    fn by_session(&self, sha256: &[u8; 32], claimed: Option<&str>) -> Option<MemberId> {
-        let (member, _) = self.sessions.get(sha256)?;
-        let fits = claimed.is_none_or(|c| self.member(*member).is_some_and(|m| m.address.as_ref() == c));
-        fits.then_some(*member)
+        Err(Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here"))
     }
 
     fn unproved(&self, claimed: Option<&str>) -> Result<Principal, Fault> {
@@ -103,19 +113,11 @@ impl State {
             && !member.removed
     }
 
-    fn was_session(&self, sha256: &[u8; 32]) -> bool {
-        self.book.members.iter().any(|m| m.revoked.contains(sha256))
-    }
-
-    fn stale(&self, _session: &[u8; 32]) -> Fault {
-        revoked()
-    }
-
-    fn stale_bearer(&self, bearer: &[u8; 32]) -> Fault {
-        if self.was_session(bearer) {
-            revoked()
-        } else {
-            Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here")
+    /// Why a session is not one any more.
+    fn stale(&self, session: &[u8; 32]) -> Fault {
+        match self.ended.get(session) {
+            Some(true) => Fault::new(ErrorCode::SessionExpired, "this session ended by time: join again"),
+            Some(false) | None => revoked(),
         }
     }
 }

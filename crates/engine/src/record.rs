@@ -3,7 +3,7 @@
 //! Events and acks have a binary form (they are many); everything else is JSON that can grow members.
 
 use crate::route::{Route, StreamKey};
-use crate::state::{ChannelId, DeadLetter, Member, MemberId, Session};
+use crate::state::{ChannelId, Member, MemberId, Session};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::{Settings, Token};
 use rialto_model::{Event, EventParts, Millis, Seq, Visibility};
@@ -16,6 +16,8 @@ pub const KIND_EVENT: u8 = 1;
 pub const KIND_ACKS: u8 = 2;
 /// Record kind of a change of the book.
 pub const KIND_CHANGE: u8 = 3;
+/// Type of the notice that deliveries ended undelivered.
+pub const DEAD_NOTICE: &str = "rialto.delivery.dead";
 /// Version of the record forms written today.
 pub const VERSION: u8 = 1;
 
@@ -95,6 +97,9 @@ pub enum Change {
     SessionEnded {
         member: MemberId,
         numbers: Vec<u64>,
+        /// They ended by time.
+        #[serde(default)]
+        expired: bool,
     },
     Role {
         member: MemberId,
@@ -150,9 +155,20 @@ pub enum Change {
     Mods {
         mods: Vec<crate::mods::ModConfig>,
     },
+    /// Deliveries of a member ended undelivered: inclusive ranges of their seqs.
     Dead {
-        letters: Vec<DeadLetter>,
         member: MemberId,
+        reason: Box<str>,
+        at: Millis,
+        seqs: Vec<(Seq, Seq)>,
+    },
+    /// Short lives that ended by then have been dealt with.
+    Lapsed {
+        through: Millis,
+    },
+    /// The wall clock leapt ahead by this much: what is committed is younger than its stamps say.
+    Leapt {
+        by: Millis,
     },
     Purged {
         through: Seq,
@@ -217,6 +233,31 @@ impl Record {
             KIND_CHANGE => serde_json::from_slice(body).map(Record::Change).map_err(|e| bad(&e.to_string())),
             _ => Err(bad("unknown kind")),
         }
+    }
+}
+
+impl Record {
+    /// The same record with event ids where a dead-letter notice names events by position: the engine does not know
+    /// the ids clients chose. The caller asks for this before it applies and appends the record.
+    #[must_use]
+    pub fn with_ids(self, network: &str, id_of: &dyn Fn(Seq) -> Option<String>) -> Record {
+        let Record::Event(record) = &self else { return self };
+        if record.event.kind() != DEAD_NOTICE || record.route.source.is_some() {
+            return self;
+        }
+        let Ok(mut payload) = serde_json::from_str::<serde_json::Value>(record.event.payload()) else { return self };
+        let name = |value: &mut serde_json::Value| {
+            let seq = value.as_str().and_then(|text| text.strip_prefix("seq:")).and_then(|n| n.parse().ok());
+            if let Some(id) = seq.and_then(id_of) {
+                *value = id.into();
+            }
+        };
+        payload.get_mut("event_id").into_iter().for_each(name);
+        payload.get_mut("more").and_then(|m| m.as_array_mut()).into_iter().flatten().for_each(name);
+        let payload = payload.to_string();
+        let parts = EventParts { payload: &payload, ..record.event.parts(network) };
+        let event = Event::new(record.event.seq, &parts);
+        Record::Event(Arc::new(EventRecord { event, ..record.as_ref().clone() }))
     }
 }
 

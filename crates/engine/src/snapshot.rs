@@ -49,9 +49,10 @@ impl State {
             narrowed: Default::default(),
             short_lived: Default::default(),
             times: Vec::new(),
+            leaps: Vec::new(),
             verdicts: Default::default(),
             receipts: Default::default(),
-            redacted: Vec::new(),
+            redacted: Default::default(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }
@@ -75,6 +76,7 @@ impl State {
             out.extend_from_slice(&acked.floor.to_le_bytes());
             put_bitmap(&mut out, &acked.above);
         }
+        put_bitmap(&mut out, &self.lists.kept);
         out
     }
 
@@ -104,6 +106,7 @@ impl State {
             let above = get_bitmap(&mut r).ok_or_else(truncated)?;
             lists.acked.insert(member, Acked { floor, above });
         }
+        lists.kept = get_bitmap(&mut r).ok_or_else(truncated)?;
         let network = NetworkId::parse(&book.id).map_err(|e| bad(&e.to_string()))?;
         Ok(State::from_parts(book, lists, network, seed))
     }
@@ -140,6 +143,9 @@ fn put_block(out: &mut Vec<u8>, block: &[u8]) {
 }
 
 fn put_bitmap(out: &mut Vec<u8>, bitmap: &RoaringTreemap) {
+    // The same set may be held in several ways; optimising gives it one form.
+    let mut bitmap = bitmap.clone();
+    bitmap.optimize();
     let mut block = Vec::with_capacity(bitmap.serialized_size());
     // Writing into memory cannot fail.
     let _ = bitmap.serialize_into(&mut block);

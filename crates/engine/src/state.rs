@@ -4,6 +4,7 @@
 //! Not here: presence, rate buckets and other volatile things (`presence`).
 
 use crate::mods::ModConfig;
+use crate::route::StreamKey;
 use crate::streams::Lists;
 use indexmap::IndexMap;
 use rialto_model::channel::ChannelStatus;
@@ -11,7 +12,7 @@ use rialto_model::member::{Profile, Receive};
 use rialto_model::network::{Delivery, Settings, Token};
 use rialto_model::{Millis, NetworkId, Role, Seq};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A member by its number in this network; numbers are never used again.
 pub type MemberId = u32;
@@ -42,9 +43,35 @@ impl Interval {
     }
 }
 
+/// Closed stretches kept although no pending mail lies in them, so that `explain` can still tell who was a recipient.
+const STRETCHES_KEPT: usize = 32;
+
+/// The first seq at or after `seq` that lies in one of the ascending stretches.
+pub(crate) fn next_inside(intervals: &[Interval], seq: Seq) -> Option<Seq> {
+    let at = intervals.partition_point(|i| i.to < seq);
+    intervals.get(at).map(|i| seq.max(i.from.saturating_add(1)))
+}
+
+/// Whether one of the ascending stretches holds `seq`.
+pub(crate) fn holds(intervals: &[Interval], seq: Seq) -> bool {
+    next_inside(intervals, seq) == Some(seq)
+}
+
+/// Whether the last stretch is still open.
+pub(crate) fn is_open(intervals: &[Interval]) -> bool {
+    intervals.last().is_some_and(|i| i.to == Seq::MAX)
+}
+
+/// Drops the oldest stretches that end at or below `floor`, beyond a few.
+pub(crate) fn trim(intervals: &mut Vec<Interval>, floor: Seq) {
+    let past = intervals.partition_point(|i| i.to <= floor);
+    let surplus = intervals.len().saturating_sub(STRETCHES_KEPT);
+    intervals.drain(..surplus.min(past));
+}
+
 /// Opens a stretch after `seq` unless one is open.
 pub(crate) fn open(intervals: &mut Vec<Interval>, seq: Seq) {
-    if !intervals.last().is_some_and(|i| i.to == Seq::MAX) {
+    if !is_open(intervals) {
         intervals.push(Interval::after(seq));
     }
 }
@@ -87,16 +114,25 @@ pub struct Member {
     pub lax: bool,
     /// Label of the token its last join used.
     pub token: Option<String>,
+    /// That token was revoked since.
+    #[serde(default)]
+    pub token_revoked: bool,
     /// How it receives.
     pub receive: Receive,
     /// It left: nothing new is queued.
     pub left: bool,
+    /// When it left.
+    #[serde(default)]
+    pub left_at: Millis,
     /// Deleted; the number stays as a tombstone.
     pub removed: bool,
     /// Current sessions: one for an agent, several for a human.
     pub sessions: Vec<Session>,
     /// Hashes of the last sessions that were taken over, to tell `session_revoked` from an unknown bearer.
     pub revoked: Vec<[u8; 32]>,
+    /// Hashes of the last sessions that ended by time.
+    #[serde(default)]
+    pub expired: Vec<[u8; 32]>,
     /// When mail is queued for it.
     pub queueing: Vec<Interval>,
     /// Channels it sits in, each with the stretches it did.
@@ -113,7 +149,7 @@ impl Member {
 
     /// Whether it sits in the channel now.
     pub fn sits_in(&self, channel: ChannelId) -> bool {
-        self.seats.get(&channel).and_then(|s| s.last()).is_some_and(|i| i.to == Seq::MAX)
+        self.seats.get(&channel).is_some_and(|s| is_open(s))
     }
 
     /// Whether this is a person.
@@ -164,6 +200,15 @@ pub struct Receipt {
     pub waiting: u32,
 }
 
+/// An event that history does not keep, while somebody has not acked it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unstored {
+    /// Recipients that have not acked.
+    pub waiting: u32,
+    /// Lists that hold it.
+    pub streams: Vec<StreamKey>,
+}
+
 /// A delivery that ended undelivered, as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the dead-letter payload")]
@@ -208,20 +253,23 @@ pub struct Book {
     pub types: Vec<Box<str>>,
     /// Threads by number: (channel, thread id).
     pub threads: Vec<(ChannelId, Box<str>)>,
-    /// Events that history does not keep: how many recipients still wait for each.
-    pub unstored: BTreeMap<Seq, u32>,
+    /// Events that history does not keep and somebody still waits for.
+    pub unstored: BTreeMap<Seq, Unstored>,
     /// Events narrowed by `metadata.to`: who of the audience gets them.
     pub narrowed: BTreeMap<Seq, Vec<MemberId>>,
     /// Events with a shorter life than the network's: when each ends.
     pub short_lived: BTreeMap<Seq, Millis>,
-    /// A time index: the first seq of each second that has events.
+    /// A time index: the first seq of each second that has events; of each minute or hour where it is old.
     pub times: Vec<(Millis, Seq)>,
+    /// Leaps of the wall clock: events up to this seq are younger than their stamps say, by this much.
+    #[serde(default)]
+    pub leaps: Vec<(Seq, Millis)>,
     /// Non-pass verdicts of mods on committed events, for `explain`.
     pub verdicts: BTreeMap<Seq, Vec<String>>,
     /// Events whose sender wants to hear of acks, while somebody has not acked.
     pub receipts: BTreeMap<Seq, Receipt>,
     /// Events whose payload was redacted.
-    pub redacted: Vec<Seq>,
+    pub redacted: BTreeSet<Seq>,
 }
 
 /// The durable state: the readable book, the lists, and look-ups derived from them.
@@ -238,6 +286,10 @@ pub struct State {
     pub(crate) sessions: Index<[u8; 32], (MemberId, u64)>,
     pub(crate) types: Index<Box<str>, u32>,
     pub(crate) threads: Index<(ChannelId, Box<str>), u32>,
+    /// Hashes of ended sessions, and whether each ended by time.
+    pub(crate) ended: Index<[u8; 32], bool>,
+    /// `short_lived` by time.
+    pub(crate) deaths: BTreeSet<(Millis, Seq)>,
 }
 
 impl State {
@@ -250,11 +302,15 @@ impl State {
             sessions: Index::with_hasher(hasher()),
             types: Index::with_hasher(hasher()),
             threads: Index::with_hasher(hasher()),
+            ended: Index::with_hasher(hasher()),
+            deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             book,
             lists,
             network,
         };
         for (id, member) in (0..).zip(&state.book.members) {
+            state.ended.extend(member.revoked.iter().map(|hash| (*hash, false)));
+            state.ended.extend(member.expired.iter().map(|hash| (*hash, true)));
             if !member.removed {
                 state.members.insert(member.address.clone(), id);
                 for session in &member.sessions {

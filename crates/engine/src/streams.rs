@@ -1,6 +1,6 @@
 //! Posting lists: per stream one compressed list of seqs, and per member an ack floor with what is acked above it.
 //!
-//! Invariant: appending an event touches one list per stream whatever the audience.
+//! Invariant: appending an event touches one list per stream whatever the audience; a list that empties goes away.
 
 use crate::route::StreamKey;
 use crate::state::MemberId;
@@ -22,10 +22,12 @@ pub struct Acked {
 pub struct Lists {
     pub(crate) streams: BTreeMap<StreamKey, RoaringTreemap>,
     pub(crate) acked: BTreeMap<MemberId, Acked>,
+    /// Events that history keeps.
+    pub(crate) kept: RoaringTreemap,
 }
 
 impl Lists {
-    /// The list of a stream; nothing if it never had an event.
+    /// The list of a stream; nothing if it has no event.
     pub fn stream(&self, key: StreamKey) -> Option<&RoaringTreemap> {
         self.streams.get(&key)
     }
@@ -39,24 +41,60 @@ impl Lists {
         self.acked.get(&member)
     }
 
+    /// Nothing of the member's mail at or below this is pending.
+    pub fn floor(&self, member: MemberId) -> Seq {
+        self.acked.get(&member).map_or(0, |a| a.floor)
+    }
+
     /// Whether the stream holds the seq.
     pub fn contains(&self, key: StreamKey, seq: Seq) -> bool {
         self.streams.get(&key).is_some_and(|list| list.contains(seq))
     }
 
-    /// Takes an event out of every list.
-    pub(crate) fn forget(&mut self, seq: Seq) {
-        for list in self.streams.values_mut() {
-            list.remove(seq);
+    /// Events that history keeps.
+    pub fn kept(&self) -> &RoaringTreemap {
+        &self.kept
+    }
+
+    /// Who sent each of these events; those of the server are left out.
+    pub(crate) fn sources(&self, seqs: &RoaringTreemap) -> BTreeMap<Seq, MemberId> {
+        let mut out = BTreeMap::new();
+        for (key, list) in self.streams.range(StreamKey::Source(0)..=StreamKey::Source(MemberId::MAX)) {
+            if let StreamKey::Source(member) = key
+                && !list.is_disjoint(seqs)
+            {
+                out.extend((list & seqs).into_iter().map(|seq| (seq, *member)));
+            }
+        }
+        out
+    }
+
+    /// Takes an event out of the lists that hold it.
+    pub(crate) fn forget(&mut self, keys: &[StreamKey], seq: Seq) {
+        self.kept.remove(seq);
+        for key in keys {
+            let empty = self.streams.get_mut(key).is_some_and(|list| {
+                list.remove(seq);
+                list.is_empty()
+            });
+            if empty {
+                self.streams.remove(key);
+            }
         }
     }
 
-    /// Takes every event up to and including `seq` out of the lists, but for those in `keep`.
-    pub(crate) fn purge(&mut self, through: Seq, keep: &RoaringTreemap) {
-        for list in self.streams.values_mut() {
+    /// Takes every event up to and including `through` out of the lists, but for those in `keep`; history has none of
+    /// them any more. Gives the lists that still hold each kept event.
+    pub(crate) fn purge(&mut self, through: Seq, keep: &RoaringTreemap) -> BTreeMap<Seq, Vec<StreamKey>> {
+        let mut held: BTreeMap<Seq, Vec<StreamKey>> = BTreeMap::new();
+        self.kept.remove_range(..=through);
+        self.streams.retain(|key, list| {
             let kept: RoaringTreemap = keep & &*list;
+            kept.iter().for_each(|seq| held.entry(seq).or_default().push(*key));
             list.remove_range(..=through);
             *list |= kept;
-        }
+            !list.is_empty()
+        });
+        held
     }
 }

@@ -1,13 +1,19 @@
 //! What time alone brings: mail that dies, sessions that end, members that fall silent, history that is purged.
+//!
+//! Deadlines run on steady time: they are compared with stamps, and a leap of the wall clock is recorded and taken off
+//! again. So a jump of the clock ends no session and kills no mail.
 
+use crate::apply::times_unit;
+use crate::delivery::ranges;
 use crate::emit;
 use crate::input::{Clock, Effect, Effects};
 use crate::mods::persistence;
-use crate::presence::{Live, SESSION_IDLE_MS};
-use crate::record::Change;
+use crate::presence::{Live, Presence, SESSION_IDLE_MS};
+use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::route::StreamKey;
-use crate::state::{DeadLetter, Member, MemberId, State};
-use rialto_model::{ErrorCode, Millis, Seq, limits};
+use crate::state::{Member, MemberId, State, holds};
+use rialto_model::{ErrorCode, Millis, Seq};
+use roaring::RoaringTreemap;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -15,22 +21,45 @@ use std::collections::BTreeMap;
 const NAMED_MAX: usize = 100;
 /// Dead letters made in one tick: the rest waits for the next.
 const DEAD_PER_TICK_MAX: usize = 10_000;
+/// Ranges in one record of dead letters.
+const DEAD_RANGES_MAX: usize = 4096;
+/// The wall clock leapt if it went this much further than the steady one.
+const LEAP_MIN_MS: Millis = 2000;
+/// A floor may lag behind by this much before a tick raises it.
+const FLOOR_LAG_MAX: Seq = 65_536;
+/// Floors raised in one tick.
+const FLOORS_PER_TICK_MAX: usize = 64;
+/// Events purged at once between two purge intervals.
+const PURGE_STRIDE: Seq = 1000;
 
 pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
-    expire_mail(state, now, fx);
-    overflow(state, now, fx);
     end_idle_sessions(state, live, now, fx);
-    purge(state, now, fx);
+    if let Some(by) = leap(state, live, now) {
+        fx.change(Change::Leapt { by });
+        return; // Deadlines are looked at again when the leap is in the state.
+    }
+    undeliverable(state, now, fx);
+    purge(state, live, now, fx);
+    raise_floors(state, fx);
+}
+
+/// How far stamps ran ahead of steady time since the last tick, if too far.
+fn leap(state: &State, live: &mut Live, now: Clock) -> Option<Millis> {
+    let stamp = state.stamp(now.wall);
+    let (before, steady) = live.looked.replace((stamp, now.steady))?;
+    let expected = before.saturating_add(now.steady.saturating_sub(steady));
+    stamp.checked_sub(expected).filter(|by| *by >= LEAP_MIN_MS)
 }
 
 /// Members that made no call for a minute and have no stream are offline; each change is told once.
 fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    live.presence.retain(|id, _| state.member(*id).is_some_and(|m| !m.removed));
     let changed: Vec<(MemberId, bool)> = live
         .presence
         .iter()
-        .map(|(id, p)| (*id, p.online, p.streams > 0 || now.steady < p.last_call + crate::presence::OFFLINE_AFTER_MS))
+        .map(|(id, p)| (*id, p.online, p.is_there(now)))
         .filter(|(_, told, is)| told != is)
         .map(|(id, _, is)| (id, is))
         .collect();
@@ -38,54 +67,79 @@ fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
         if let Some(p) = live.presence.get_mut(&id) {
             p.online = online;
         }
-        if let Some(m) = state.member(id).filter(|m| !m.removed) {
-            emit::presence_signal(state, live, &m.address.clone(), m.role, online, now, fx);
+        if let Some(m) = state.member(id) {
+            emit::presence_signal(state, live, &m.address, m.role, online, now, fx);
         }
     }
 }
 
-/// The last event committed at or before `time`, to the second.
+/// The last event whose stamp is at or before `time`: exact for the first event of a second, never too late a one.
 fn seq_at(state: &State, time: Millis) -> Seq {
-    // An entry is the first event of its second: everything before the next entry is older than it.
-    let next = state.book.times.partition_point(|(at, _)| at / 1000 <= time / 1000);
-    match state.book.times.get(next) {
-        Some((_, first)) => first - 1,
-        None if state.book.last_stamp <= time => state.book.head,
-        None => state.book.times.last().map_or(0, |(_, first)| first.saturating_sub(1)),
+    let book = &state.book;
+    if book.last_stamp <= time {
+        return book.head;
+    }
+    // The last entry at or before `time`: its first event counts, the others only if their second (minute, hour) is over.
+    let Some(at) = book.times.partition_point(|(at, _)| *at <= time).checked_sub(1) else { return 0 };
+    let Some((first_at, first)) = book.times.get(at).copied() else { return 0 };
+    let unit = times_unit(first_at, book.last_stamp);
+    let over = (first_at / unit + 1).saturating_mul(unit) <= time.saturating_add(1);
+    match book.times.get(at + 1) {
+        Some((_, next)) if over => next - 1,
+        None if over => book.head,
+        _ => first,
     }
 }
 
-fn expire_mail(state: &State, now: Clock, fx: &mut Effects) {
-    let wall = state.book.last_stamp.max(now.wall);
-    let cutoff = seq_at(state, wall.saturating_sub(state.book.settings.ttl_ms));
-    let short: Vec<Seq> = state.book.short_lived.iter().filter(|(_, at)| **at <= wall).map(|(seq, _)| *seq).collect();
-    if cutoff == 0 && short.is_empty() {
-        return;
+/// The last event that is at least this old, leaps of the clock taken off.
+fn aged_through(state: &State, now: Clock, age: Millis) -> Seq {
+    let time = state.stamp(now.wall).saturating_sub(age);
+    let (mut leapt, mut end, mut out) = (0, Seq::MAX, 0);
+    for (seq, by) in state.book.leaps.iter().rev() {
+        let through = seq_at(state, time.saturating_sub(leapt)).min(end);
+        out = out.max(if through > *seq { through } else { 0 });
+        leapt += by;
+        end = *seq;
     }
+    out.max(seq_at(state, time.saturating_sub(leapt)).min(end))
+}
+
+/// Mail past its life, and the oldest mail of queues that hold too much: a fan-out commits whatever they hold.
+fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
+    let stamp = state.stamp(now.wall);
+    let cutoff = aged_through(state, now, state.book.settings.ttl_ms);
+    let short: Vec<Seq> = state.deaths.range(..=(stamp, Seq::MAX)).map(|(_, seq)| *seq).collect();
+    let mut budget = DEAD_PER_TICK_MAX;
+    let mut ends: Vec<End> = Vec::new();
     for (id, _) in state.roster() {
-        let floor = state.lists.acked(id).map_or(0, |a| a.floor);
-        let mut seqs: Vec<Seq> =
-            if cutoff > floor { state.pending(id, 0, cutoff).take(DEAD_PER_TICK_MAX).collect() } else { Vec::new() };
-        seqs.extend(short.iter().filter(|s| **s > cutoff.max(floor) && state.is_pending(id, **s)));
-        dead_letters(state, id, &seqs, "ttl", now, fx);
+        let old = state.pending(id, 0, cutoff);
+        let mut seqs: Vec<Seq> = old.take(budget).collect();
+        let young = short.iter().copied().filter(|s| *s > cutoff && state.is_pending(id, *s));
+        seqs.extend(young.take(budget - seqs.len()));
+        seqs.sort_unstable();
+        budget -= seqs.len();
+        let surplus = state.surplus(id, state.book.settings.max_pending).saturating_sub(seqs.len() as u64);
+        let surplus = usize::try_from(surplus).unwrap_or(budget).min(budget);
+        let over: Vec<Seq> =
+            state.pending(id, 0, Seq::MAX).filter(|s| seqs.binary_search(s).is_err()).take(surplus).collect();
+        budget -= over.len();
+        ends.push(End { recipient: id, reason: "ttl", seqs });
+        ends.push(End { recipient: id, reason: "queue_full", seqs: over });
+    }
+    end_deliveries(state, &ends, now, fx);
+    if !short.is_empty() && budget > 0 {
+        fx.change(Change::Lapsed { through: stamp });
     }
 }
 
-/// A fan-out commits whatever its members' queues hold; the oldest mail beyond the limit dies here.
-fn overflow(state: &State, now: Clock, fx: &mut Effects) {
-    for (id, _) in state.roster() {
-        let floor = state.lists.acked(id).map_or(0, |a| a.floor);
-        if state.book.head.saturating_sub(floor) <= limits::PENDING_EVENTS_MAX {
-            continue;
-        }
-        let pending = state.pending(id, 0, Seq::MAX).count() as u64;
-        let surplus = usize::try_from(pending.saturating_sub(limits::PENDING_EVENTS_MAX)).unwrap_or(0);
-        let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).take(surplus.min(DEAD_PER_TICK_MAX)).collect();
-        dead_letters(state, id, &seqs, "queue_full", now, fx);
-    }
+/// Deliveries of one member that end undelivered.
+struct End<'a> {
+    recipient: MemberId,
+    reason: &'a str,
+    seqs: Vec<Seq>,
 }
 
-/// Ends deliveries: recorded for the operator, told to each source once.
+/// Ends deliveries of one member: recorded for the operator, told to each source once. What is not pending is left out.
 pub(crate) fn dead_letters(
     state: &State,
     recipient: MemberId,
@@ -94,82 +148,121 @@ pub(crate) fn dead_letters(
     now: Clock,
     fx: &mut Effects,
 ) {
-    let Some(member) = state.member(recipient).filter(|_| !seqs.is_empty()) else { return };
-    let at = state.stamp(now.wall);
-    let letters: Vec<DeadLetter> = seqs
-        .iter()
-        .map(|seq| DeadLetter { seq: *seq, recipient: member.address.clone(), reason: reason.into(), at })
-        .collect();
-    fx.change(Change::Dead { letters, member: recipient });
-    let mut by_source: BTreeMap<MemberId, Vec<Seq>> = BTreeMap::new();
-    for seq in seqs {
-        // Notices themselves come from the server, so they have no source and are never dead-lettered on.
-        if let Some((source, _)) = state.roster().find(|(id, _)| state.lists.contains(StreamKey::Source(*id), *seq)) {
-            by_source.entry(source).or_default().push(*seq);
-        }
+    let mut seqs: Vec<Seq> = seqs.iter().copied().filter(|seq| state.is_pending(recipient, *seq)).collect();
+    seqs.sort_unstable();
+    seqs.dedup();
+    end_deliveries(state, &[End { recipient, reason, seqs }], now, fx);
+}
+
+fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects) {
+    let all: RoaringTreemap = ends.iter().flat_map(|end| &end.seqs).collect();
+    if all.is_empty() {
+        return;
     }
-    for (source, seqs) in by_source {
-        let Some(sender) = state.member(source).filter(|m| m.is_present()) else { continue };
-        for part in seqs.chunks(NAMED_MAX) {
-            let ids: Vec<String> = part.iter().map(|seq| format!("seq:{seq}")).collect();
-            let mut payload =
-                json!({ "event_id": ids.first(), "recipient": member.address, "reason": reason, "attempts": 0 });
-            if let (Some(map), Some(more)) = (payload.as_object_mut(), ids.get(1..).filter(|m| !m.is_empty())) {
-                map.insert("more".into(), json!(more));
+    let sources = state.lists.sources(&all);
+    for end in ends {
+        record_end(state, end, now, fx);
+    }
+    for end in ends {
+        let mut by_source: BTreeMap<MemberId, Vec<Seq>> = BTreeMap::new();
+        for seq in &end.seqs {
+            if let Some(source) = sources.get(seq) {
+                by_source.entry(*source).or_default().push(*seq);
             }
-            emit::server_event(
-                state,
-                "rialto.delivery.dead",
-                &sender.address,
-                Some(StreamKey::Inbox(source)),
-                &payload,
-                now,
-                fx,
-            );
+        }
+        for (source, seqs) in by_source {
+            notices(state, end, source, &seqs, now, fx);
         }
     }
 }
 
-/// Archiving ends deliveries for the operator's list only; no source is told.
-pub(crate) fn archive_letters(state: &State, recipient: MemberId, seqs: &[Seq], now: Clock, fx: &mut Effects) {
-    let Some(member) = state.member(recipient).filter(|_| !seqs.is_empty()) else { return };
+/// Records the end of deliveries; a notice of earlier dead letters ends without becoming one itself.
+fn record_end(state: &State, end: &End<'_>, now: Clock, fx: &mut Effects) {
+    let notice = state.types.get(DEAD_NOTICE).map(|number| StreamKey::Type(*number));
+    let is_notice = |seq: &Seq| notice.is_some_and(|key| state.lists.contains(key, *seq));
+    let (quiet, letters): (Vec<Seq>, Vec<Seq>) = end.seqs.iter().partition(|seq| is_notice(seq));
     let at = state.stamp(now.wall);
-    let letter = |seq: &Seq| DeadLetter { seq: *seq, recipient: member.address.clone(), reason: "archived".into(), at };
-    fx.change(Change::Dead { letters: seqs.iter().map(letter).collect(), member: recipient });
+    for seqs in ranges(&letters).chunks(DEAD_RANGES_MAX) {
+        fx.change(Change::Dead { member: end.recipient, reason: end.reason.into(), at, seqs: seqs.to_vec() });
+    }
+    if !quiet.is_empty() {
+        fx.commit(Record::Acks(Acks { member: end.recipient, floor: 0, above: ranges(&quiet) }));
+    }
+}
+
+/// Tells a source which of its events one recipient did not get. Events are named by position here;
+/// [`Record::with_ids`] puts their ids in.
+fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Clock, fx: &mut Effects) {
+    let Some(sender) = state.member(source).filter(|m| m.is_present()) else { return };
+    let Some(recipient) = state.member(end.recipient) else { return };
+    let attempts = if end.reason == "max_attempts" { state.book.settings.max_attempts.unwrap_or(0) } else { 0 };
+    for part in seqs.chunks(NAMED_MAX) {
+        let names: Vec<String> = part.iter().map(|seq| format!("seq:{seq}")).collect();
+        let mut payload = json!({
+            "event_id": names.first(), "recipient": recipient.address, "reason": end.reason, "attempts": attempts,
+        });
+        if let (Some(map), Some(more)) = (payload.as_object_mut(), names.get(1..).filter(|m| !m.is_empty())) {
+            map.insert("more".into(), json!(more));
+        }
+        emit::server_event(state, DEAD_NOTICE, &sender.address, Some(StreamKey::Inbox(source)), &payload, now, fx);
+    }
+}
+
+/// Archiving ends deliveries for the operator's list only; no source is told.
+pub(crate) fn archive_letters(state: &State, recipient: MemberId, now: Clock, fx: &mut Effects) {
+    let seqs = state.pending(recipient, 0, Seq::MAX).collect();
+    record_end(state, &End { recipient, reason: "archived", seqs }, now, fx);
 }
 
 fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     for (id, member) in state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
         // Since a restart, the first tick counts as a call: a session survives the node's absence.
-        let p = live.presence.entry(id).or_insert_with(|| crate::presence::Presence {
-            last_call: now.steady.saturating_sub(crate::presence::OFFLINE_AFTER_MS),
-            ..Default::default()
-        });
-        if p.streams == 0 && now.steady >= p.last_call + SESSION_IDLE_MS {
+        let p =
+            live.presence.entry(id).or_insert(Presence { last_call: now.steady, gone: true, ..Presence::default() });
+        if p.streams == 0 && now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS) {
             let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
-            fx.change(Change::SessionEnded { member: id, numbers: numbers.clone() });
+            fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true });
             fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionExpired });
         }
     }
 }
 
-/// History forgets by age and count, oldest first, never what is undelivered.
-fn purge(state: &State, now: Clock, fx: &mut Effects) {
+/// History forgets by age and count, oldest first, never what is undelivered; once per interval, and in between when
+/// there is much to forget, so that a steady flow does not log a purge per event.
+fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     let (age, count) = persistence::retention(state);
-    let wall = state.book.last_stamp.max(now.wall);
-    let by_age = age.map_or(0, |age| seq_at(state, wall.saturating_sub(age)));
-    let by_count = count.map_or(0, |keep| state.book.head.saturating_sub(keep));
+    let by_age = age.map_or(0, |age| aged_through(state, now, age));
+    let kept = state.lists.kept();
+    let surplus = count.map_or(0, |keep| kept.len().saturating_sub(keep));
+    let by_count = surplus.checked_sub(1).and_then(|last| kept.select(last)).unwrap_or(0);
     let through = by_age.max(by_count).min(state.book.head);
-    // In strides, so that a steady flow does not log a purge per event.
-    if through > state.book.purged && (through - state.book.purged >= 1000 || by_age > state.book.purged) {
+    if through <= state.book.purged {
+        return;
+    }
+    let interval = persistence::purge_interval(state);
+    let due = live.purged_at.is_none_or(|at| now.steady >= at.saturating_add(interval));
+    if due || through - state.book.purged >= PURGE_STRIDE {
+        live.purged_at = Some(now.steady);
         fx.change(Change::Purged { through });
+    }
+}
+
+/// Members that never ack leave their floor behind; raising it now and then keeps their pending sets quick to find.
+fn raise_floors(state: &State, fx: &mut Effects) {
+    let head = state.book.head;
+    let lagging = state.roster().filter(|(id, _)| head.saturating_sub(state.lists.floor(*id)) > FLOOR_LAG_MAX);
+    let raised = lagging.filter_map(|(id, _)| {
+        let floor = state.pending(id, 0, Seq::MAX).next().map_or(head, |first| first - 1);
+        (floor.saturating_sub(state.lists.floor(id)) > FLOOR_LAG_MAX / 2).then_some((id, floor))
+    });
+    for (member, floor) in raised.take(FLOORS_PER_TICK_MAX) {
+        fx.commit(Record::Acks(Acks { member, floor, above: Vec::new() }));
     }
 }
 
 /// Whether the event was queued for this member when it was committed.
 pub(crate) fn was_recipient(state: &State, id: MemberId, member: &Member, stream: Option<StreamKey>, seq: Seq) -> bool {
-    let held =
-        |intervals: Option<&Vec<crate::state::Interval>>| intervals.is_some_and(|l| l.iter().any(|i| i.contains(seq)));
+    let held = |intervals: Option<&Vec<crate::state::Interval>>| intervals.is_some_and(|l| holds(l, seq));
     let behind = match stream {
         Some(StreamKey::Inbox(to)) => to == id,
         Some(StreamKey::Broadcast) => true,

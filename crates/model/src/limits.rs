@@ -30,7 +30,7 @@ pub const GROUPS_MAX: usize = 10_000;
 pub const NETWORKS_MAX: usize = 1_000;
 /// Tokens of one network; more is `network_full`.
 pub const TOKENS_MAX: usize = 1_000;
-/// Pending events per member; a direct send beyond is `recipient_queue_full`.
+/// Pending events per member, unless the network's `max_pending` is lower; a direct send beyond is `recipient_queue_full`.
 pub const PENDING_EVENTS_MAX: u64 = 1_000_000;
 /// Tracked unacked events per session by default.
 pub const WINDOW_DEFAULT: usize = 256;
@@ -56,12 +56,16 @@ pub const WAIT_SECONDS_MAX: u64 = 60;
 pub const REFUSALS_KEPT_MAX: usize = 1024;
 /// Bad frames in a row before a stream is closed.
 pub const BAD_FRAMES_MAX: u32 = 10;
-/// Mod-emitted events may trigger further ones this deep.
-pub const EMIT_DEPTH_MAX: usize = 8;
 /// Network metadata; more is `too_large`.
 pub const NETWORK_METADATA_BYTES_MAX: usize = 16 << 10;
 /// Characters of a network name.
 pub const NETWORK_NAME_CHARS_MAX: usize = 128;
+/// What a member says of itself in the roster, serialised; more is `too_large`.
+pub const PROFILE_BYTES_MAX: usize = 16 << 10;
+/// Characters of a channel's title; more is `invalid_payload`.
+pub const CHANNEL_TITLE_CHARS_MAX: usize = 512;
+/// Networks in `metadata.via`; more is `invalid_event`.
+pub const VIA_NETWORKS_MAX: usize = 8;
 /// Addresses in `metadata.to`; more is `invalid_event`.
 pub const TO_ADDRESSES_MAX: usize = 256;
 /// Connections one node serves at once; more are closed at accept.

@@ -94,6 +94,8 @@ impl<'a> Metadata<'a> {
             }
             "ephemeral" => self.ephemeral = Some(boolean(value).ok_or_else(|| bad("true or false"))?),
             "receipt" => self.receipt = boolean(value).ok_or_else(|| bad("true or false"))?,
+            "ttl_ms" if value == "null" => {}
+            "via" if !is_trail(value) => return Err(bad("a list of at most 8 network ids")),
             "ttl_ms" => self.ttl_ms = Some(value.parse().map_err(|_| bad("a number of milliseconds"))?),
             "in_reply_to" | "thread" | "room_channel" if value != "null" && json::string(value).is_none() => {
                 return Err(bad("text"));
@@ -164,6 +166,12 @@ fn too_large(message: String) -> Fault {
     Fault::new(ErrorCode::TooLarge, message).field("metadata")
 }
 
+/// The networks a bridged event has passed.
+fn is_trail(raw: &str) -> bool {
+    raw == "null"
+        || serde_json::from_str::<Vec<Cow<'_, str>>>(raw).is_ok_and(|list| list.len() <= limits::VIA_NETWORKS_MAX)
+}
+
 fn boolean(raw: &str) -> Option<bool> {
     match raw {
         "true" => Some(true),
@@ -208,6 +216,14 @@ mod tests {
         assert_eq!(Metadata::parse(&wide).unwrap_err().code, ErrorCode::TooLarge);
         let keys: Vec<String> = (0..=limits::METADATA_KEYS_MAX).map(|i| format!("\"k{i}\":0")).collect();
         assert_eq!(Metadata::parse(&format!("{{{}}}", keys.join(","))).unwrap_err().code, ErrorCode::TooLarge);
+    }
+
+    #[test]
+    fn via_networks_max_is_the_limit() {
+        let via = |n: usize| format!(r#"{{"via":[{}]}}"#, vec!["\"n1\""; n].join(","));
+        assert!(Metadata::parse(&via(limits::VIA_NETWORKS_MAX)).is_ok());
+        assert_eq!(Metadata::parse(&via(limits::VIA_NETWORKS_MAX + 1)).unwrap_err().code, ErrorCode::InvalidEvent);
+        assert_eq!(Metadata::parse(r#"{"via":"n1"}"#).unwrap_err().code, ErrorCode::InvalidEvent);
     }
 
     #[test]

@@ -114,6 +114,9 @@ pub struct Settings {
     pub implicit_join: bool,
     pub max_members: usize,
     pub max_attempts: Option<u32>,
+    /// Pending events per member, at most [`crate::limits::PENDING_EVENTS_MAX`].
+    #[serde(default = "max_pending")]
+    pub max_pending: u64,
     pub ttl_ms: Millis,
     /// Kept for ever: its log class is never recycled.
     pub keep_for_ever: bool,
@@ -141,10 +144,15 @@ impl Settings {
             implicit_join: workspace,
             max_members: crate::limits::MEMBERS_MAX,
             max_attempts: None,
+            max_pending: max_pending(),
             ttl_ms: 7 * 24 * 3600 * 1000,
             keep_for_ever: false,
         }
     }
+}
+
+fn max_pending() -> u64 {
+    crate::limits::PENDING_EVENTS_MAX
 }
 
 /// A network access token: only its hash is kept.

@@ -14,10 +14,15 @@ pub(crate) fn check(state: &State, config: &ModConfig, draft: &Draft<'_, '_>, no
     if denied || unlisted {
         return Err(Fault::new(ErrorCode::Forbidden, format!("{} may not send here", draft.address)));
     }
-    let Some(member) = draft.source.and_then(|id| state.member(id)) else { return Ok(()) };
+    // Whoever joins has just shown its credential.
+    let member = draft.source.and_then(|id| state.member(id));
+    let good = |label: &String| {
+        state.book.tokens.iter().any(|t| &t.label == label && t.expires_at.is_none_or(|end| now.wall < end))
+    };
     if config.flag("recheck", true)
+        && let Some(member) = member
         && let Some(label) = &member.token
-        && !state.book.tokens.iter().any(|t| &t.label == label && t.expires_at.is_none_or(|end| now.wall < end))
+        && (member.token_revoked || !good(label))
     {
         return Err(Fault::new(
             ErrorCode::InvalidToken,
@@ -31,8 +36,8 @@ pub(crate) fn check(state: &State, config: &ModConfig, draft: &Draft<'_, '_>, no
         .max()
         .unwrap_or(0)
         .max(u64::from(state.book.settings.min_verification));
-    if u64::from(member.verification) < wanted {
-        let details = serde_json::json!({ "required": wanted, "presented": member.verification });
+    if u64::from(draft.verification) < wanted {
+        let details = serde_json::json!({ "required": wanted, "presented": draft.verification });
         let text = format!("{} needs verification level {wanted}", draft.kind);
         return Err(Fault::new(ErrorCode::VerificationRequired, text).details(details));
     }

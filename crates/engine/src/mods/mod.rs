@@ -90,6 +90,8 @@ pub struct Draft<'d, 'a> {
     pub source: Option<MemberId>,
     /// The sender's address.
     pub address: &'d str,
+    /// The sender's verification level.
+    pub verification: u8,
     /// It goes to everybody.
     pub broadcast: bool,
     /// Metadata, which transforms may change.

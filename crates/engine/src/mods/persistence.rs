@@ -27,3 +27,10 @@ pub(crate) fn retention(state: &State) -> (Option<Millis>, Option<u64>) {
     let age = (days > 0.0).then_some((days * 86_400_000.0) as Millis);
     (age, (count >= 1.0).then_some(count as u64))
 }
+
+/// Time between purges.
+pub(crate) fn purge_interval(state: &State) -> Millis {
+    let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "persistence");
+    let seconds = config.and_then(|m| m.number("purge_interval_s")).filter(|s| *s >= 0.0).unwrap_or(3600.0);
+    (seconds * 1000.0) as Millis
+}

@@ -12,9 +12,12 @@ const IDLE_MS: Millis = 10 * 60 * 1000;
 /// Types that cost nothing unless configured otherwise.
 const EXEMPT: &[&str] = &["network.ping", "network.event.ack", "network.agent.leave"];
 
+/// Tokens are counted in billionths, so that refilling is exact to the millisecond.
+const TOKEN: u64 = 1_000_000_000;
+
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    tokens: f64,
+    tokens: u64,
     at: Millis,
 }
 
@@ -27,21 +30,23 @@ pub struct Buckets {
 impl Buckets {
     /// Drops what nobody used lately.
     pub fn sweep(&mut self, now: Clock) {
-        self.buckets.retain(|_, b| now.steady < b.at + IDLE_MS);
+        self.buckets.retain(|_, b| now.steady < b.at.saturating_add(IDLE_MS));
     }
 }
 
-struct Limit<'a> {
-    name: &'a str,
-    rate: f64,
-    burst: f64,
+struct Limit {
+    name: String,
+    /// Billionths of a token per millisecond, at least one.
+    refill: u64,
+    burst: u64,
 }
 
-fn limit<'a>(name: &'a str, value: Option<&Value>, rate: f64, burst: f64) -> Limit<'a> {
+fn limit(name: String, value: Option<&Value>, rate: f64, burst: f64) -> Limit {
     let number = |key: &str, default| {
         value.and_then(|v| v.get(key)).and_then(Value::as_f64).filter(|n| *n > 0.0).unwrap_or(default)
     };
-    Limit { name, rate: number("rate", rate), burst: number("burst", burst) }
+    let refill = (number("rate", rate) * 1_000_000.0).round().max(1.0) as u64;
+    Limit { name, refill, burst: (number("burst", burst) * TOKEN as f64).round() as u64 }
 }
 
 /// Takes one token from every bucket that applies, or from none.
@@ -53,28 +58,28 @@ pub(crate) fn check(buckets: &mut Buckets, config: &ModConfig, draft: &Draft<'_,
     if exempt {
         return Ok(());
     }
-    let (rate, burst) = (config.number("rate").unwrap_or(20.0), config.number("burst").unwrap_or(60.0));
-    let mut limits = vec![Limit { name: "", rate, burst }];
+    let positive = |key: &str, default| config.number(key).filter(|n| *n > 0.0).unwrap_or(default);
+    let (rate, burst) = (positive("rate", 20.0), positive("burst", 60.0));
+    let mut limits = vec![limit(String::new(), None, rate, burst)];
     if draft.broadcast {
-        limits.push(limit("broadcast", config.config.get("broadcast"), 2.0, 10.0));
+        limits.push(limit("broadcast".to_owned(), config.config.get("broadcast"), 2.0, 10.0));
     }
     if let Some(per_type) = config.config.get("per_type").and_then(Value::as_object) {
-        limits.extend(
-            per_type.iter().filter(|(p, _)| glob::matches(p, draft.kind)).map(|(p, v)| limit(p, Some(v), rate, burst)),
-        );
+        let matching = per_type.iter().filter(|(p, _)| glob::matches(p, draft.kind));
+        limits.extend(matching.map(|(p, v)| limit(format!("type {p}"), Some(v), rate, burst)));
     }
     let mut filled = Vec::with_capacity(limits.len());
-    for l in &limits {
-        let key = (draft.address.to_owned(), l.name.to_owned());
+    for l in limits {
+        let key = (draft.address.to_owned(), l.name);
         let before = buckets.buckets.get(&key).copied().unwrap_or(Bucket { tokens: l.burst, at: now.steady });
-        let seconds = now.steady.saturating_sub(before.at) as f64 / 1000.0;
-        let tokens = (before.tokens + seconds * l.rate).min(l.burst);
-        if tokens < 1.0 {
-            let wait = ((1.0 - tokens) / l.rate * 1000.0).ceil();
-            let details = serde_json::json!({ "retry_after_ms": wait as u64 });
+        let gained = now.steady.saturating_sub(before.at).saturating_mul(l.refill);
+        let tokens = before.tokens.saturating_add(gained).min(l.burst);
+        let Some(left) = tokens.checked_sub(TOKEN) else {
+            let wait = (TOKEN - tokens).div_ceil(l.refill);
+            let details = serde_json::json!({ "retry_after_ms": wait });
             return Err(Fault::new(ErrorCode::RateLimited, format!("too fast: wait {wait} ms")).details(details));
-        }
-        filled.push((key, Bucket { tokens: tokens - 1.0, at: now.steady }));
+        };
+        filled.push((key, Bucket { tokens: left, at: now.steady }));
     }
     buckets.buckets.extend(filled);
     Ok(())
