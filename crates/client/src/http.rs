@@ -133,7 +133,8 @@ impl Http {
         self.network.as_deref().or(self.endpoint.network())
     }
 
-    pub(crate) fn bearer(&self) -> Option<&Secret> {
+    /// The credential this client presents.
+    pub fn bearer(&self) -> Option<&Secret> {
         self.bearer.as_ref()
     }
 

@@ -1,0 +1,313 @@
+//! What every command starts from: the options, the node it talks to, and the voice it talks with.
+//!
+//! Rule of voices: `--as NAME` speaks as NAME. Without it, reading is done as the operator when the run file gives us
+//! its secret and nobody handed us a token; everything else is said as `human:<user>`.
+
+use crate::args::Global;
+use crate::env::{self, Env};
+use crate::exit::{CliError, Exit};
+use crate::out::Out;
+use crate::place::{self, RunFile};
+use crate::session::{Kept, SessionFile};
+use crate::settings::keys;
+use jiff::tz::TimeZone;
+use rialto_client::{ClientError, Http, JoinOptions, Secret};
+use rialto_model::{Address, ErrorCode};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Options, environment and output of one command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) global: Global,
+    pub(crate) env: Env,
+    pub(crate) out: Out,
+    pub(crate) zone: TimeZone,
+}
+
+/// The node a command talks to.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) url: String,
+    /// What was handed to us: a network token, a session, an admin secret.
+    token: Option<Secret>,
+    /// The running node's own secret, for the user who started it.
+    admin: Option<Secret>,
+    /// The network chosen by option, else the run file's default.
+    network: Option<String>,
+    run: Option<RunFile>,
+}
+
+impl Context {
+    /// `--network` or its variable.
+    pub(crate) fn network_option(&self) -> Option<String> {
+        self.global.network.clone().or_else(|| self.env.get(env::NETWORK).map(str::to_owned))
+    }
+
+    /// The configuration file, if there is one.
+    pub(crate) fn config_file(&self) -> Result<Option<(PathBuf, String)>, CliError> {
+        place::config_file(self.global.config.as_deref(), &self.env)
+    }
+
+    /// The data directory.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        let file = self.config_file()?;
+        let from_env = keys::find("store.data").and_then(|key| self.env.get(&key.env()).map(PathBuf::from));
+        let configured = from_env.or_else(|| file.as_ref().and_then(|(_, text)| data_of_config(text)));
+        place::data_dir(self.global.data.as_deref(), configured.as_deref(), &self.env)
+    }
+
+    /// The node to talk to: `--url`, else the run file.
+    pub(crate) fn node(&self) -> Result<Node, CliError> {
+        let token = self.global.token.clone().or_else(|| self.env.get(env::TOKEN).map(Secret::from));
+        let network = self.network_option();
+        if let Some(url) = self.global.url.clone().or_else(|| self.env.get(env::URL).map(str::to_owned)) {
+            return Ok(Node { url, token, admin: None, network, run: None });
+        }
+        let data = self.data_dir()?;
+        let Some(run) = RunFile::read(&data)? else {
+            let message = format!("no node is running on {}", data.display());
+            return Err(CliError::unavailable(message).next("start one with `rialto up`, or name one with RIALTO_URL"));
+        };
+        if !run.is_alive() {
+            let message = format!("the node on {} has stopped (process {} is gone)", data.display(), run.pid);
+            return Err(CliError::unavailable(message).next("start it again with `rialto up`"));
+        }
+        let network = network.or_else(|| Some(run.network.id.clone()));
+        let admin = Some(run.admin_secret.clone());
+        Ok(Node { url: run.url.clone(), token, admin, network, run: Some(run) })
+    }
+
+    /// The operator's door, for calls only the operator may make.
+    pub(crate) fn operator(&self) -> Result<Http, CliError> {
+        let node = self.node()?;
+        let secret = node.admin.clone().or_else(|| node.token.clone());
+        let http = node.http()?;
+        match secret {
+            Some(secret) => Ok(http.with_bearer(secret.expose())),
+            None => Err(CliError::denied("this needs the operator's rights")
+                .next("run it where the node runs, or give its admin secret in RIALTO_TOKEN")),
+        }
+    }
+
+    /// The operator's door, and the id or name of the network it is about.
+    pub(crate) async fn operator_of_network(&self) -> Result<(Http, String), CliError> {
+        let http = self.operator()?;
+        let network = match http.network() {
+            Some(network) => network.to_owned(),
+            None => network_id(&http).await?,
+        };
+        Ok((http, network))
+    }
+
+    /// The voice for reading.
+    pub(crate) async fn reader(&mut self) -> Result<Voice, CliError> {
+        let node = self.node()?;
+        match &node.admin {
+            Some(admin) if self.spoken_name().is_none() && node.token.is_none() => {
+                Ok(Voice { http: node.http()?.with_bearer(admin.expose()), speaker: None })
+            }
+            Some(_) | None => self.member().await,
+        }
+    }
+
+    /// The voice of a member: `--as NAME`, else `human:<user>`.
+    pub(crate) async fn member(&mut self) -> Result<Voice, CliError> {
+        let node = self.node()?;
+        let address = self.speaker_address()?;
+        let http = node.http()?;
+        let network = match node.known_network_id() {
+            Some(id) => id.to_owned(),
+            None => network_id(&node.with_credential(http.clone())).await?,
+        };
+        let file = SessionFile::of(&self.data_dir()?, &network, &address, &http.endpoint().base());
+        let by_choice = self.spoken_name().is_some();
+        let options = JoinOptions {
+            // A person at a shell reads history; only a name that was chosen has an inbox that fills.
+            receive: (!by_choice).then(|| "log".to_owned()),
+            ..JoinOptions::new(address)
+        };
+        let speaker = Speaker { door: node.with_credential(http), options, file };
+        let http = match speaker.file.read() {
+            Some(kept) => speaker.door.clone().with_bearer(kept.session_id.expose()),
+            None => speaker.join(None).await?,
+        };
+        Ok(Voice { http, speaker: Some(speaker) })
+    }
+
+    /// The canonical address this command speaks as.
+    pub(crate) fn speaker_address(&self) -> Result<String, CliError> {
+        match self.spoken_name() {
+            Some(name) => speaker_address(&name),
+            None => Ok(format!("human:{}", place::user_name(&self.env))),
+        }
+    }
+
+    fn spoken_name(&self) -> Option<String> {
+        self.global.speak_as.clone().or_else(|| self.env.get(env::AGENT).map(str::to_owned))
+    }
+}
+
+impl Node {
+    /// An HTTP client without credential.
+    fn http(&self) -> Result<Http, CliError> {
+        Ok(Http::new(&self.url)?.with_network(self.network.clone()))
+    }
+
+    fn with_credential(&self, http: Http) -> Http {
+        match self.token.as_ref().or(self.admin.as_ref()) {
+            Some(secret) => http.with_bearer(secret.expose()),
+            None => http,
+        }
+    }
+
+    /// What opens the network to a joining member.
+    pub(crate) fn credential(&self) -> Option<&Secret> {
+        self.token.as_ref().or(self.admin.as_ref())
+    }
+
+    /// The network as it was named, by option or by the URL.
+    pub(crate) fn network(&self) -> Option<String> {
+        let by_url = || rialto_client::Endpoint::parse(&self.url).ok()?.network().map(str::to_owned);
+        self.network.clone().or_else(by_url)
+    }
+
+    /// The id of the chosen network, when the run file tells it.
+    fn known_network_id(&self) -> Option<&str> {
+        let run = self.run.as_ref()?;
+        let named = self.network.as_deref()?;
+        (named == run.network.id || named == run.network.name).then_some(run.network.id.as_str())
+    }
+}
+
+/// Somebody's voice at the node. A member's session that has ended is replaced once, by joining again.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    pub(crate) http: Http,
+    speaker: Option<Speaker>,
+}
+
+#[derive(Debug)]
+struct Speaker {
+    /// The node, presenting what lets this name join.
+    door: Http,
+    options: JoinOptions,
+    file: SessionFile,
+}
+
+impl Voice {
+    /// Makes a call, and once more after joining again if the session turned out to be over.
+    pub(crate) async fn call<T>(&mut self, call: impl AsyncFn(&Http) -> Result<T, ClientError>) -> Result<T, CliError> {
+        match call(&self.http).await {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                self.after(error).await?;
+                Ok(call(&self.http).await?)
+            }
+        }
+    }
+
+    /// Joins again if that can mend the error, and gives the error back if not.
+    pub(crate) async fn after(&mut self, error: ClientError) -> Result<(), CliError> {
+        match &self.speaker {
+            Some(speaker) if session_is_over(&error) => {
+                self.http = speaker.join(self.http.bearer()).await?;
+                Ok(())
+            }
+            Some(_) | None => Err(error.into()),
+        }
+    }
+}
+
+impl Speaker {
+    /// A session for this name: one that another command has made meanwhile, else a new one.
+    async fn join(&self, stale: Option<&Secret>) -> Result<Http, CliError> {
+        let lock = self.file.lock()?;
+        if let Some(kept) = self.file.read()
+            && Some(&kept.session_id) != stale
+        {
+            return Ok(self.door.clone().with_bearer(kept.session_id.expose()));
+        }
+        let joined = self.door.join(&self.options).await?;
+        self.file.write(&Kept {
+            address: joined.address,
+            network: joined.network_id,
+            url: self.door.endpoint().base(),
+            session_id: joined.session_id.clone(),
+        })?;
+        drop(lock);
+        Ok(self.door.clone().with_bearer(joined.session_id.expose()))
+    }
+}
+
+fn session_is_over(error: &ClientError) -> bool {
+    match error {
+        ClientError::Api(api) => api.status == 401 || api.known() == Some(ErrorCode::NotAMember),
+        ClientError::Unreachable { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::Protocol(_)
+        | ClientError::BadUrl { .. }
+        | ClientError::Closed(_) => false,
+    }
+}
+
+async fn network_id(http: &Http) -> Result<String, CliError> {
+    let profile = http.profile().await?;
+    match profile.get("id").and_then(Value::as_str) {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(CliError::internal("the node's profile names no network").next("choose one with --network")),
+    }
+}
+
+/// `store.data` of a configuration file; faults of the file are told by the commands that need all of it.
+fn data_of_config(text: &str) -> Option<PathBuf> {
+    let table: toml::Table = text.parse().ok()?;
+    table.get("store")?.get("data")?.as_str().map(PathBuf::from)
+}
+
+/// A target or member address, canonical.
+pub(crate) fn address(text: &str) -> Result<Address, CliError> {
+    Address::from_str(text).map_err(|error| {
+        let message = format!("{text:?} is no address: {error}");
+        let next = "addresses look like agent:NAME, human:NAME, channel/NAME, group/NAME or agent:broadcast";
+        CliError { code: Some(ErrorCode::InvalidAddress.as_str().to_owned()), ..CliError::usage(message).next(next) }
+    })
+}
+
+/// An address somebody can speak as.
+pub(crate) fn speaker_address(name: &str) -> Result<String, CliError> {
+    let parsed = address(name)?;
+    if !parsed.is_principal() || parsed.is_foreign() {
+        return Err(CliError::usage(format!("nobody can speak as {parsed}")).next("give a name such as --as helper"));
+    }
+    Ok(parsed.to_string())
+}
+
+/// A channel by bare name or address, as an address.
+pub(crate) fn channel(text: &str) -> Result<String, CliError> {
+    let full = if text.starts_with("channel/") { text.to_owned() } else { format!("channel/{text}") };
+    Ok(address(&full)?.to_string())
+}
+
+/// The name of a group, with or without its prefix.
+pub(crate) fn group_name(text: &str) -> Result<String, CliError> {
+    let name = text.strip_prefix("group/").unwrap_or(text);
+    address(&format!("group/{name}"))?;
+    Ok(name.to_owned())
+}
+
+/// Whether the running node of this data directory answers for itself.
+pub(crate) fn running(data: &Path) -> Result<Option<RunFile>, CliError> {
+    Ok(RunFile::read(data)?.filter(RunFile::is_alive))
+}
+
+impl CliError {
+    /// Whether waiting or starting a node may help.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.exit == Exit::Unavailable
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The table of settings as text: a commented `rialto.toml`, and the page in `docs/`.
+
+use super::keys::{KEYS, Key, sections};
+use crate::env;
+
+/// A configuration file that changes nothing: every key with its documentation, commented out.
+pub(crate) fn commented_toml() -> String {
+    let mut out = String::from(
+        "# Settings of a Rialto node. Everything here is commented out and shows the default.\n\
+         # Every key is also an environment variable, RIALTO_SECTION_KEY; flags of `rialto up` win over both.\n",
+    );
+    for section in sections() {
+        out.push_str(&format!("\n[{section}]\n"));
+        for key in KEYS.iter().filter(|key| key.section() == section) {
+            for line in wrap(key.doc, 98) {
+                out.push_str(&format!("# {line}\n"));
+            }
+            out.push_str(&format!("#{} = {}\n", key.key(), shown(key)));
+        }
+    }
+    out
+}
+
+/// The page `docs/configuration.md`.
+pub(crate) fn markdown() -> String {
+    let mut out = String::from(
+        "# Configuration\n\n\
+         A node needs no configuration. What can be set is set, in rising order of precedence, in a file\n\
+         (`--config FILE`, `RIALTO_CONFIG`, else `rialto/rialto.toml` in the platform's configuration directory), in the\n\
+         environment, and by flags of `rialto up`. Unknown keys are errors, so a typing mistake does not go unnoticed.\n\
+         `rialto config` prints this table as a commented file to start from.\n",
+    );
+    for section in sections() {
+        out.push_str(&format!(
+            "\n## `[{section}]`\n\n| key | default | environment | what it does |\n|---|---|---|---|\n"
+        ));
+        for key in KEYS.iter().filter(|key| key.section() == section) {
+            let default = if key.default.is_empty() { "none".to_owned() } else { format!("`{}`", key.default) };
+            out.push_str(&format!("| `{}` | {default} | `{}` | {} |\n", key.key(), key.env(), key.doc));
+        }
+    }
+    out.push_str("\n## Variables for commands\n\n| variable | flag | what it does |\n|---|---|---|\n");
+    for name in env::NAMED {
+        let (flag, doc) = named(name);
+        out.push_str(&format!("| `{name}` | `{flag}` | {doc} |\n"));
+    }
+    out.push_str("\n`NO_COLOR` switches colours off. `SSL_CERT_FILE` names the certificates to trust in\nplace of the platform's.\n");
+    out
+}
+
+fn named(name: &str) -> (&'static str, &'static str) {
+    match name {
+        env::URL => ("--url", "Where the node is. Without it the run file in the data directory says so."),
+        env::TOKEN => ("--token", "The credential for it: a network token, a session or an admin secret."),
+        env::AGENT => ("--as", "The name commands speak as."),
+        env::DATA => ("--data", "The data directory, the same as `store.data`."),
+        env::NETWORK => ("--network", "The network to speak to, by id or name. Without it the node's default one."),
+        env::CONFIG => ("--config", "The configuration file."),
+        _ => ("", ""),
+    }
+}
+
+fn shown(key: &Key) -> &'static str {
+    if key.default.is_empty() { key.example } else { key.default }
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_in_docs_is_current() {
+        // UPDATE_EXPECT=1 writes it anew.
+        expect_test::expect_file!["../../../../docs/configuration.md"].assert_eq(&markdown());
+    }
+
+    #[test]
+    fn the_commented_file_is_a_valid_one_either_way() {
+        let commented = commented_toml();
+        let table: toml::Table = commented.parse().unwrap();
+        assert!(table.values().all(|section| section.as_table().unwrap().is_empty()));
+        let lines = commented.lines().map(|line| match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') => rest,
+            Some(_) | None => line,
+        });
+        let live: Vec<&str> = lines.collect();
+        let table: toml::Table = live.join("\n").parse().unwrap();
+        assert_eq!(table.values().map(|s| s.as_table().unwrap().len()).sum::<usize>(), KEYS.len());
+    }
+
+    #[test]
+    fn every_named_variable_is_documented() {
+        for name in env::NAMED {
+            assert!(!named(name).1.is_empty(), "{name}");
+        }
+    }
+}
