@@ -143,9 +143,14 @@ fn put_block(out: &mut Vec<u8>, block: &[u8]) {
 }
 
 fn put_bitmap(out: &mut Vec<u8>, bitmap: &RoaringTreemap) {
-    // The same set may be held in several ways; optimising gives it one form.
-    let mut bitmap = bitmap.clone();
-    bitmap.optimize();
+    // The same set may be held in several ways, depending on how it came about; this gives it one form.
+    let parts = bitmap.bitmaps().filter(|(_, part)| !part.is_empty()).map(|(key, part)| {
+        let mut part = part.clone();
+        part.remove_run_compression();
+        part.optimize();
+        (key, part)
+    });
+    let bitmap = RoaringTreemap::from_bitmaps(parts);
     let mut block = Vec::with_capacity(bitmap.serialized_size());
     // Writing into memory cannot fail.
     let _ = bitmap.serialize_into(&mut block);
@@ -172,4 +177,37 @@ fn get_block(r: &mut Cursor<&[u8]>) -> Option<Vec<u8>> {
 
 fn get_bitmap(r: &mut Cursor<&[u8]>) -> Option<RoaringTreemap> {
     RoaringTreemap::deserialize_from(Cursor::new(get_block(r)?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_sets_have_equal_bytes_however_they_came_about() {
+        let mut one_by_one = RoaringTreemap::new();
+        (5..=7).for_each(|n| {
+            one_by_one.insert(n);
+        });
+        let mut at_once = RoaringTreemap::new();
+        at_once.insert_range(1..=9000);
+        at_once.remove_range(..=4);
+        at_once.remove_range(8..);
+        assert_eq!(one_by_one, at_once);
+        let bytes = |bitmap: &RoaringTreemap| {
+            let mut out = Vec::new();
+            put_bitmap(&mut out, bitmap);
+            out
+        };
+        assert_eq!(bytes(&one_by_one), bytes(&at_once));
+        let back = get_bitmap(&mut Cursor::new(bytes(&at_once).as_slice())).unwrap();
+        assert_eq!(bytes(&back), bytes(&at_once));
+    }
+
+    #[test]
+    fn damaged_snapshots_are_refused() {
+        for bytes in [&b""[..], b"RIALSNP1", b"RIALSNP0xxxxxxxxxxx", b"RIALSNP1\x02\0\0\0\0\0\0\0{}"] {
+            assert!(State::from_snapshot(bytes, 1).is_err());
+        }
+    }
 }

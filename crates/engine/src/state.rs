@@ -136,9 +136,25 @@ pub struct Member {
     /// When mail is queued for it.
     pub queueing: Vec<Interval>,
     /// Channels it sits in, each with the stretches it did.
+    #[serde(with = "pairs")]
     pub seats: BTreeMap<ChannelId, Vec<Interval>>,
     /// Groups it is in.
+    #[serde(with = "pairs")]
     pub groups: BTreeMap<u32, Vec<Interval>>,
+}
+
+/// Maps by number as lists of pairs: inside a tagged record, JSON's text keys do not read back as numbers.
+mod pairs {
+    use super::{BTreeMap, Interval};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(map: &BTreeMap<u32, Vec<Interval>>, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<u32, Vec<Interval>>, D::Error> {
+        Ok(Vec::<(u32, Vec<Interval>)>::deserialize(d)?.into_iter().collect())
+    }
 }
 
 impl Member {

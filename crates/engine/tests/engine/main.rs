@@ -1,0 +1,27 @@
+//! The engine by the sheet: small worlds, driven clock, everything replayed at the end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::string_slice,
+    reason = "tests"
+)]
+
+mod admin;
+mod channels;
+mod clock;
+mod delivery;
+mod explain;
+mod history;
+mod idempotency;
+mod join;
+mod limits;
+mod mods;
+mod oracle;
+mod principals;
+mod routing;
+mod status;
+mod visibility;
+mod world;

@@ -1,0 +1,436 @@
+//! One network under a driven clock. Every record is encoded, decoded and applied right after it was decided; when the
+//! world ends, replay and snapshots must give the state it had.
+
+use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
+use rialto_engine::mods::{self, ModConfig};
+use rialto_engine::record::{Change, VERSION};
+use rialto_engine::{
+    AckRequest, AdminOp, Caller, Clock, Dialect, Effect, Effects, Engine, EventRecord, Filter, MemberId, Page, Record,
+    SessionRef, State, View, Viewer,
+};
+use rialto_model::network::{Preset, Settings, Token};
+use rialto_model::{Envelope, Fault, Seq};
+use serde_json::{Value, json};
+use sha2::Digest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub const NETWORK: &str = "a1b2c3d4";
+pub const TOKEN: &str = "the-network-token";
+pub const START: u64 = 1_767_225_600_000;
+
+pub fn sha(text: &str) -> [u8; 32] {
+    sha2::Sha256::digest(text.as_bytes()).into()
+}
+
+pub fn token(label: &str, text: &str) -> Token {
+    Token { label: label.into(), sha256: sha(text), role: None, agent: None, expires_at: None, created_at: START }
+}
+
+/// How a join is made; the payload names the rest.
+#[derive(Default, Clone)]
+pub struct Join {
+    pub payload: Value,
+    pub tokens: Vec<&'static str>,
+    pub session: Option<String>,
+    pub dialect: Option<Dialect>,
+    pub level: u8,
+    pub failed: Option<Fault>,
+    pub operator: bool,
+    pub resume: Resume,
+}
+
+impl Join {
+    pub fn token() -> Join {
+        Join { tokens: vec![TOKEN], payload: json!({}), ..Join::default() }
+    }
+    pub fn with(payload: Value) -> Join {
+        Join { payload, ..Join::token() }
+    }
+    pub fn compat() -> Join {
+        Join { dialect: Some(Dialect::Compat), ..Join::token() }
+    }
+}
+
+pub struct World {
+    pub engine: Engine,
+    pub now: Clock,
+    pub created: Change,
+    pub records: Vec<Record>,
+    pub events: BTreeMap<Seq, Arc<EventRecord>>,
+    pub ids: BTreeMap<String, Seq>,
+    /// Session secrets by address.
+    pub secrets: BTreeMap<String, String>,
+    /// Effects of the last step.
+    pub after: Vec<Effect>,
+    /// Compare state hashes around every decision (off where a test makes many).
+    pub careful: bool,
+    issued: u32,
+    fx: Effects,
+}
+
+impl World {
+    pub fn with(settings: Settings, names: &[&str]) -> World {
+        let mut list: Vec<ModConfig> = names.iter().map(|n| ModConfig::standard(n).unwrap()).collect();
+        mods::sort(&mut list);
+        let created = Change::Created {
+            id: NETWORK.into(),
+            number: 1,
+            salt: 7,
+            created_at: START,
+            created_by: None,
+            settings,
+            mods: list,
+        };
+        let state = State::created(&created, 9).unwrap();
+        let mut world = World {
+            engine: Engine::new(state),
+            now: Clock { wall: START, steady: 5_000 },
+            created,
+            records: Vec::new(),
+            events: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            after: Vec::new(),
+            careful: true,
+            issued: 0,
+            fx: Effects::default(),
+        };
+        world.admin(AdminOp::AddToken(token("main", TOKEN))).unwrap();
+        world
+    }
+
+    /// A plain network with history.
+    pub fn plain() -> World {
+        World::with(Settings::preset("main", Preset::Plain), &["persistence"])
+    }
+
+    /// A plain network without any mod.
+    pub fn bare() -> World {
+        World::with(Settings::preset("main", Preset::Plain), &[])
+    }
+
+    /// A workspace network as the node makes it.
+    pub fn workspace() -> World {
+        let mut world = World::with(Settings::preset("main", Preset::Workspace), &["auth", "persistence"]);
+        world.admin(AdminOp::CreateChannel("general".into())).unwrap();
+        world
+    }
+
+    /// Agents that joined, in order.
+    pub fn joined(mut self, names: &[&str]) -> World {
+        names.iter().for_each(|name| {
+            self.join(name);
+        });
+        self
+    }
+
+    pub fn state(&self) -> &State {
+        &self.engine.state
+    }
+
+    fn step(&mut self) {
+        for record in self.fx.take_records() {
+            let ids = &self.events;
+            let record = record.with_ids(NETWORK, &|seq| ids.get(&seq).map(|r| r.event.id().to_owned()));
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            let seq = if let Record::Event(e) = &record { e.event.seq } else { 0 };
+            assert_eq!(Record::decode(record.kind(), VERSION, seq, NETWORK, &body).unwrap(), record);
+            if let Record::Event(e) = &record {
+                assert_eq!(e.event.seq, self.state().book.head + 1, "gapless");
+                assert!(e.event.timestamp >= self.state().book.last_stamp, "stamps never go back");
+                self.events.insert(e.event.seq, e.clone());
+                self.ids.insert(e.event.id().to_owned(), e.event.seq);
+            }
+            self.engine.apply(&record);
+            self.records.push(record);
+        }
+        self.after = std::mem::take(&mut self.fx.after);
+    }
+
+    pub fn advance(&mut self, ms: u64) {
+        self.now.wall += ms;
+        self.now.steady += ms;
+    }
+
+    pub fn tick(&mut self) {
+        self.engine.tick(self.now, &mut self.fx);
+        self.step();
+    }
+
+    /// Lets time pass, with a tick at the end.
+    pub fn pass(&mut self, ms: u64) {
+        self.advance(ms);
+        self.tick();
+    }
+
+    pub fn caller(&self, address: &str) -> Caller {
+        Caller { bearer: self.secrets.get(address).map(|s| sha(s)), ..Caller::default() }
+    }
+
+    pub fn holder(claimed: &str) -> Caller {
+        Caller {
+            bearer: Some(sha(TOKEN)),
+            claimed: Some(claimed.into()),
+            dialect: Some(Dialect::Compat),
+            ..Caller::default()
+        }
+    }
+
+    /// Joins with the network token.
+    pub fn join(&mut self, address: &str) -> Value {
+        self.try_join(address, Join::token()).unwrap().result.unwrap()
+    }
+
+    pub fn join_with(&mut self, address: &str, payload: Value) -> Value {
+        self.try_join(address, Join::with(payload)).unwrap().result.unwrap()
+    }
+
+    pub fn try_join(&mut self, address: &str, join: Join) -> Result<Accepted, Fault> {
+        let text = json!({ "type": "network.agent.join", "source": address, "target": "core", "payload": join.payload })
+            .to_string();
+        let envelope = Envelope::parse(&text).map_err(|u| u.fault)?;
+        self.issued += 1;
+        let secret = format!("session-{}", self.issued);
+        let caller = Caller {
+            session: join.session.as_deref().map(sha),
+            dialect: join.dialect,
+            operator: join.operator,
+            ..Caller::default()
+        };
+        let emit = Emit {
+            caller: &caller,
+            envelope: &envelope,
+            received: 0,
+            seen: Seen::New,
+            proofs: Proofs { tokens: join.tokens.iter().map(|t| sha(t)).collect(), level: join.level, failed: join.failed },
+            fresh_session: sha(&secret),
+            resume: join.resume,
+        };
+        let result = self.engine.emit(&emit, self.now, &mut self.fx);
+        if result.is_err() {
+            assert!(self.fx.records.is_empty(), "a refused join leaves nothing behind");
+        }
+        self.step();
+        if let Ok(accepted) = &result
+            && accepted.joined.as_ref().is_some_and(|j| j.issued)
+        {
+            let address = accepted.result.as_ref().unwrap()["address"].as_str().unwrap().to_owned();
+            self.secrets.insert(address, secret);
+        }
+        result
+    }
+
+    /// Sends an event under the member's own session.
+    pub fn emit(&mut self, source: &str, event: Value) -> Result<Accepted, Fault> {
+        let caller = self.caller(source);
+        self.emit_text(&caller, &event.to_string())
+    }
+
+    pub fn emit_as(&mut self, caller: &Caller, event: Value) -> Result<Accepted, Fault> {
+        self.emit_text(caller, &event.to_string())
+    }
+
+    pub fn emit_text(&mut self, caller: &Caller, text: &str) -> Result<Accepted, Fault> {
+        let envelope = Envelope::parse(text).map_err(|u| u.fault)?;
+        let seen = envelope.id.as_deref().and_then(|id| self.ids.get(id)).map(|seq| self.events[seq].clone());
+        let emit = Emit {
+            caller,
+            envelope: &envelope,
+            received: xxhash_rust::xxh3::xxh3_128(text.as_bytes()),
+            seen: seen.map_or(Seen::New, Seen::Known),
+            proofs: Proofs::default(),
+            fresh_session: [0; 32],
+            resume: Resume::None,
+        };
+        let before = self.careful.then(|| self.state().hash());
+        let result = self.engine.emit(&emit, self.now, &mut self.fx);
+        if let Some(before) = before {
+            assert_eq!(self.engine.state.hash(), before, "deciding changes nothing durable");
+        }
+        if result.is_err() {
+            assert!(self.fx.records.is_empty(), "a refusal leaves nothing behind");
+        }
+        self.step();
+        result
+    }
+
+    /// Sends a plain message; gives its seq.
+    pub fn say(&mut self, source: &str, target: &str) -> Seq {
+        self.emit(source, json!({ "type": "chat.message.posted", "target": target })).unwrap().seq.unwrap()
+    }
+
+    /// The code a plain message is refused with, or `ok`.
+    pub fn try_say(&mut self, source: &str, target: &str) -> String {
+        outcome(&self.emit(source, json!({ "type": "chat.message.posted", "target": target })))
+    }
+
+    /// An act on the core; gives its result.
+    pub fn act(&mut self, source: &str, kind: &str, payload: Value) -> Result<Value, Fault> {
+        let accepted = self.emit(source, json!({ "type": kind, "target": "core", "payload": payload }))?;
+        Ok(accepted.result.unwrap_or_default())
+    }
+
+    pub fn admin(&mut self, op: AdminOp) -> Result<Value, Fault> {
+        let result = self.engine.admin(&op, self.now, &mut self.fx);
+        if result.is_err() {
+            assert!(self.fx.records.is_empty(), "a refusal leaves nothing behind");
+        }
+        self.step();
+        result
+    }
+
+    pub fn set(&mut self, settings: Value) {
+        self.admin(AdminOp::Settings(settings)).unwrap();
+    }
+
+    pub fn load(&mut self, name: &str, config: Value) {
+        let mut m = ModConfig::standard(name).unwrap();
+        m.config = config.as_object().cloned().unwrap_or_default();
+        self.admin(AdminOp::SetMod(m)).unwrap();
+    }
+
+    pub fn id(&self, address: &str) -> MemberId {
+        self.state().member_id(address).unwrap_or_else(|| panic!("{address} is no member"))
+    }
+
+    pub fn ack(&mut self, address: &str, seqs: &[Seq]) -> u64 {
+        self.ack_request(address, &AckRequest { seqs: seqs.to_vec(), up_to: None, count: true })
+    }
+
+    pub fn ack_up_to(&mut self, address: &str, seq: Seq) -> u64 {
+        self.ack_request(address, &AckRequest { seqs: vec![], up_to: Some(seq), count: true })
+    }
+
+    pub fn ack_request(&mut self, address: &str, request: &AckRequest) -> u64 {
+        let id = self.id(address);
+        let n = self.engine.ack(id, request, self.now, &mut self.fx);
+        self.step();
+        n
+    }
+
+    pub fn give_up(&mut self, address: &str, seqs: &[Seq], reason: &str) {
+        let id = self.id(address);
+        self.engine.give_up(id, seqs, reason, self.now, &mut self.fx);
+        self.step();
+    }
+
+    pub fn receive_queue(&mut self, address: &str) {
+        let id = self.id(address);
+        self.engine.receive_queue(id, &mut self.fx);
+        self.step();
+    }
+
+    pub fn pending(&self, address: &str) -> Vec<Seq> {
+        self.state().pending(self.id(address), 0, Seq::MAX).collect()
+    }
+
+    pub fn head(&self) -> Seq {
+        self.state().book.head
+    }
+
+    /// Dead-letter notices committed so far: (source, recipient, reason, ids).
+    pub fn notices(&self) -> Vec<(String, String, String, Vec<String>)> {
+        let notices = self.events.values().filter(|e| e.event.kind() == "rialto.delivery.dead");
+        notices
+            .map(|e| {
+                let p: Value = serde_json::from_str(e.event.payload()).unwrap();
+                let text = |k: &str| p[k].as_str().unwrap().to_owned();
+                let more = p.get("more").and_then(Value::as_array).cloned().unwrap_or_default();
+                let ids = std::iter::once(text("event_id")).chain(more.iter().map(|v| v.as_str().unwrap().to_owned()));
+                (e.event.target().to_owned(), text("recipient"), text("reason"), ids.collect())
+            })
+            .collect()
+    }
+
+    pub fn page(&self, viewer: Viewer, filter: &Filter, position: Option<Seq>, max: usize) -> Result<Page, Fault> {
+        self.state().page(viewer, View::Log, filter, position, Seq::MAX, max)
+    }
+
+    /// Everything a viewer finds with a filter, read page by page of two candidates.
+    pub fn read(&self, viewer: Viewer, filter: &Filter) -> Vec<Seq> {
+        let (mut out, mut position) = (Vec::new(), None);
+        loop {
+            let page = self.page(viewer, filter, position, 2).unwrap();
+            position = page.seqs.last().copied().or(position);
+            out.extend(page.seqs.iter().copied().filter(|seq| {
+                let record = &self.events[seq];
+                page.lens.shows(record) && filter.passes(record)
+            }));
+            if page.exhausted {
+                return out;
+            }
+        }
+    }
+
+    pub fn session(&self, address: &str) -> SessionRef {
+        let member = self.id(address);
+        let number = self.state().member(member).unwrap().sessions.last().unwrap().number;
+        SessionRef { member, number }
+    }
+
+    /// The records as the log would hold them.
+    pub fn bytes(&self) -> Vec<Vec<u8>> {
+        self.records
+            .iter()
+            .map(|r| {
+                let mut body = vec![r.kind()];
+                r.encode(&mut body);
+                body
+            })
+            .collect()
+    }
+
+    /// Replay from the start, and from a snapshot taken anywhere, give the state there is.
+    pub fn check(&self) {
+        let mut replayed = Engine::new(State::created(&self.created, 1).unwrap());
+        let cuts = [0, self.records.len() / 3, self.records.len() / 2, self.records.len()];
+        for (at, record) in self.records.iter().enumerate() {
+            if cuts.contains(&at) {
+                let bytes = replayed.state.to_snapshot();
+                let mut rest = Engine::new(State::from_snapshot(&bytes, 2).unwrap());
+                assert_eq!(rest.state.hash(), replayed.state.hash(), "snapshot reads back");
+                self.records[at..].iter().for_each(|r| rest.apply(r));
+                assert_same(&rest.state, self.state(), "snapshot and the rest");
+            }
+            replayed.apply(record);
+        }
+        assert_same(&replayed.state, self.state(), "replay");
+    }
+}
+
+fn assert_same(a: &State, b: &State, what: &str) {
+    assert_eq!(a.book, b.book, "{what}");
+    assert_eq!(a.lists, b.lists, "{what}");
+    assert_eq!(a.hash(), b.hash(), "{what}");
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check();
+        }
+    }
+}
+
+/// `ok`, or the code of the refusal.
+pub fn outcome<T>(result: &Result<T, Fault>) -> String {
+    match result {
+        Ok(_) => "ok".to_owned(),
+        Err(fault) => fault.wire_code().to_owned(),
+    }
+}
+
+/// Signals of a type among the last effects, as (source, target, metadata).
+pub fn signals<'w>(world: &'w World, kind: &'w str) -> Vec<&'w rialto_model::Event> {
+    world
+        .after
+        .iter()
+        .filter_map(|e| match e {
+            Effect::Signal { event, .. } => Some(event.as_ref()),
+            _ => None,
+        })
+        .filter(|e| e.kind() == kind)
+        .collect()
+}
