@@ -40,8 +40,10 @@ pub struct Http {
 /// The answer to one sent event: the event as committed, and what the node says about it.
 #[derive(Debug, Clone)]
 pub struct Emitted {
-    /// The event after mods.
-    pub event: Event,
+    /// The event's id.
+    pub id: String,
+    /// The event after mods; absent for what is answered without being kept.
+    pub event: Option<Event>,
     /// Its position; absent for what is never stored.
     pub seq: Option<u64>,
     /// Whether the node had it already.
@@ -85,6 +87,9 @@ struct Wrapper<T> {
 
 #[derive(Deserialize)]
 struct EmittedMore {
+    id: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
     seq: Option<u64>,
     #[serde(default)]
     duplicate: bool,
@@ -161,9 +166,10 @@ impl Http {
         let body = to_json(draft)?;
         let raw: Box<RawValue> =
             self.call(Method::POST, self.endpoint.call(self.network(), &path), Some(body), limit).await?;
-        let event: Event = from_json(raw.get())?;
         let more: EmittedMore = from_json(raw.get())?;
+        let event = if more.kind.is_some() { Some(from_json(raw.get())?) } else { None };
         Ok(Emitted {
+            id: more.id,
             event,
             seq: more.seq,
             duplicate: more.duplicate,
@@ -205,10 +211,14 @@ impl Http {
         Ok(count.acked)
     }
 
-    /// `GET /v1/discover`: agents, channels, mods, resources, groups. With `detail` channels come as objects.
-    pub async fn discover(&self, detail: bool) -> Result<Value, ClientError> {
-        let query = query_string([("detail", detail.then(|| "full".to_owned()))]);
-        self.get(&format!("discover{query}")).await
+    /// `GET /v1/discover`: agents, channels, mods, resources, groups.
+    pub async fn discover(&self) -> Result<Value, ClientError> {
+        self.get("discover").await
+    }
+
+    /// `GET /v1/channels`: the channels the caller may know of, as objects.
+    pub async fn channels(&self) -> Result<Value, ClientError> {
+        self.get("channels").await
     }
 
     /// `GET /v1/profile`: what the network says of itself to anybody.
@@ -479,8 +489,18 @@ mod tests {
         let emitted = http.emit(&draft, Some(Duration::from_secs(90))).await.unwrap();
         assert_eq!((emitted.seq, emitted.duplicate), (Some(4), true));
         assert_eq!(emitted.raw.get(), data);
+        assert_eq!(emitted.event.unwrap().id, emitted.id);
         let request = server.requests().await.remove(0);
         assert!(request.starts_with("POST /v1/events?wait=60 "), "{request}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_kept_is_answered_by_its_id() {
+        let data = r#"{"id":"e1","duplicate":false,"durability":"sync","result":{"x":1}}"#;
+        let server = HttpServer::answering(vec![(200, ok(data))]).await;
+        let draft = Draft::new("network.ping", "core", json!({}));
+        let emitted = Http::new(&server.url).unwrap().emit(&draft, None).await.unwrap();
+        assert!(emitted.event.is_none() && emitted.id == "e1" && emitted.result == Some(json!({"x": 1})));
     }
 
     #[tokio::test]

@@ -75,8 +75,16 @@ impl Tail {
 
     fn take(&mut self, message: Message) -> Result<Option<Event>, ClientError> {
         if message.name == "control" {
-            let unnamed = || ClientError::Closed("the node ended the stream".to_owned());
-            return Err(ApiError::from_payload(&message.data).map_or_else(unnamed, ClientError::from));
+            let error = ApiError::from_payload(&message.data);
+            return match error {
+                Some(error) if error.retryable => {
+                    self.body = None; // the node goes away and comes back
+                    self.ready.clear();
+                    Ok(None)
+                }
+                Some(error) => Err(error.into()),
+                None => Err(ClientError::Closed("the node ended the stream".to_owned())),
+            };
         }
         if message.data.is_empty() {
             return Ok(None);
@@ -235,7 +243,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_lost_connection_resumes_after_the_last_event() {
-        let first = format!("retry: 1\n\n{}{}id: half\nda", event("e1"), event("e2"));
+        let first = format!(
+            "retry: 1\n\n{}{}event: control\ndata: {{\"code\":\"shutting_down\"}}\n\nid: half\nda",
+            event("e1"),
+            event("e2")
+        );
         let second = format!("{}event: control\ndata: {{\"code\":\"session_revoked\"}}\n\n", event("e3"));
         let server = HttpServer::answering(vec![(200, first), (200, second)]).await;
         let query = EventQuery { after: Some("e0".into()), ..EventQuery::log() };

@@ -132,14 +132,10 @@ async fn change(cx: &mut Context, kind: &str, payload: Value) -> Result<Value, C
     Ok(emitted.result.unwrap_or_else(|| json!({})))
 }
 
-/// Every visible channel, as objects where the node gives them.
+/// Every channel the reader may know of.
 async fn channels(voice: &mut Voice) -> Result<Vec<Value>, CliError> {
-    let roster = voice.call(async |http| http.discover(true).await).await?;
-    let as_object = |channel: &Value| match channel {
-        Value::String(address) => json!({ "address": address }),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => channel.clone(),
-    };
-    Ok(value::list(&roster, "channels").iter().map(as_object).collect())
+    let answer = voice.call(async |http| http.channels().await).await?;
+    Ok(value::list(&answer, "channels").to_vec())
 }
 
 async fn list(cx: &mut Context) -> Result<(), CliError> {

@@ -31,7 +31,7 @@ impl Direct {
             Direct::Show { peer, limit } => {
                 let pair = (cx.speaker_address()?, speaker_address(&peer)?);
                 let query = EventQuery { conversation: Some(pair), newest_first: true, ..EventQuery::log() };
-                let mut voice = cx.reader().await?;
+                let mut voice = cx.member().await?;
                 let page = history::read(&mut voice, query, limit).await?;
                 history::show(cx, &page)
             }
@@ -40,7 +40,7 @@ impl Direct {
 }
 
 async fn list(cx: &mut Context) -> Result<(), CliError> {
-    let mut voice = cx.reader().await?;
+    let mut voice = cx.member().await?;
     let rooms = voice.call(async |http| http.conversations().await).await?;
     let zone = cx.zone.clone();
     cx.out.show(&rooms, |rooms, _| {

@@ -122,8 +122,9 @@ fn text(report: &Value, checks: &[Check], zone: &jiff::tz::TimeZone) -> String {
     }
     let mut rest = report.clone();
     if let Some(map) = rest.as_object_mut() {
-        map.remove("checks");
-        map.remove("growth");
+        for told in ["ok", "checks", "growth"] {
+            map.remove(told);
+        }
         if !map.is_empty() {
             out.push_str(&value::lines(&rest, zone));
         }

@@ -55,7 +55,7 @@ impl Send {
         let Some(wait) = wait else { return sent(cx, &emitted) };
         let answer = match emitted.response.clone() {
             Some(answer) => Some(answer),
-            None => later_answer(&mut voice, &emitted.event.id, wait.saturating_sub(started.elapsed())).await?,
+            None => later_answer(&mut voice, &emitted.id, wait.saturating_sub(started.elapsed())).await?,
         };
         answered(cx, &emitted, answer, wait)
     }
@@ -114,13 +114,13 @@ fn sent(cx: &mut Context, emitted: &Emitted) -> Result<(), CliError> {
     if emitted.duplicate {
         cx.out.hint("sent before; nothing changed");
     }
-    cx.out.show(&emitted.raw, |_, _| emitted.event.id.clone())
+    cx.out.show(&emitted.raw, |_, _| emitted.id.clone())
 }
 
 fn answered(cx: &mut Context, emitted: &Emitted, answer: Option<Event>, wait: Duration) -> Result<(), CliError> {
     let Some(answer) = answer else {
         sent(cx, emitted)?;
-        let message = format!("no answer to {} within {} s", emitted.event.id, wait.as_secs());
+        let message = format!("no answer to {} within {} s", emitted.id, wait.as_secs());
         return Err(
             CliError::timeout(message).next("it is sent all the same; `rialto explain ID` says how far it came")
         );

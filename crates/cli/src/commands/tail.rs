@@ -24,10 +24,17 @@ impl Tail {
         match since {
             Some(Since::After(id)) => query.after = Some(id),
             Some(Since::At(ms)) => query.after = past(cx, &mut voice, &query, ms).await?,
-            None => {}
+            None => query.after = head(&mut voice).await?,
         }
         follow(cx, voice, query).await
     }
+}
+
+/// The newest event: following from it, a lost connection leaves no gap.
+async fn head(voice: &mut Voice) -> Result<Option<String>, CliError> {
+    let query = EventQuery { newest_first: true, limit: Some(1), ..EventQuery::log() };
+    let page = voice.call(async |http| http.events(&query).await).await?;
+    Ok(page.newest_id.or_else(|| Some("seq:0".to_owned())))
 }
 
 /// Prints what happened since then; gives the cursor from which nothing is missed.

@@ -18,7 +18,7 @@ pub(crate) struct Who {
 impl Who {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let mut voice = cx.reader().await?;
-        let roster = voice.call(async |http| http.discover(false).await).await?;
+        let roster = voice.call(async |http| http.discover().await).await?;
         let there = |agent: &&Value| !self.online || agent.get("status").and_then(Value::as_str) == Some("online");
         let agents: Vec<Value> = value::list(&roster, "agents").iter().filter(there).cloned().collect();
         let zone = cx.zone.clone();
