@@ -20,3 +20,8 @@ pub use query::{Query, QueryResult};
 
 pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};
 pub use rialto_identity as identity;
+
+/// A standard mod with its defaults, by name.
+pub fn standard_mod(name: &str) -> Result<rialto_engine::mods::ModConfig, rialto_model::Fault> {
+    rialto_engine::mods::ModConfig::standard(name)
+}

@@ -1,1 +1,125 @@
-//! Carriers that listen: one port for HTTP, WebSocket, SSE and gRPC; stdio.
+//! Carriers that listen: HTTP/1.1, HTTP/2, WebSocket, SSE and gRPC share one port; TLS when a certificate is given.
+//!
+//! Not here: what the bytes mean (the faces).
+
+pub mod tls;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rialto_model::limits;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Headers must have arrived within this time.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// HTTP/2 peers are pinged after this long of silence …
+const PING_AFTER: Duration = Duration::from_secs(20);
+/// … and given up after this long.
+const PONG_WITHIN: Duration = Duration::from_secs(40);
+/// Connections may finish what they do for this long after a stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Listener {
+    tcp: TcpListener,
+    tls: Option<tls::Acceptor>,
+}
+
+impl Listener {
+    /// Binds; port 0 takes a free one.
+    pub async fn bind(addr: SocketAddr, tls: Option<tls::Acceptor>) -> std::io::Result<Listener> {
+        Ok(Listener { tcp: TcpListener::bind(addr).await?, tls })
+    }
+
+    /// The address it got.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Serves until `stop` fires, then lets connections finish for a moment.
+    pub async fn serve(self, router: Router, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.tcp.accept() => accepted,
+            };
+            let (stream, _) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors and the like: wait for others to close instead of spinning.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(place) = places.clone().try_acquire_owned() else {
+                tracing::warn!("all {} connections are taken", limits::CONNECTIONS_MAX);
+                continue;
+            };
+            let (tls, router, stop) = (self.tls.clone(), router.clone(), stop.clone());
+            connections.spawn(async move {
+                let _place = place;
+                accept(stream, tls, router, stop).await;
+            });
+        }
+        connections.close();
+        let _ = tokio::time::timeout(GRACE, connections.wait()).await;
+    }
+}
+
+async fn accept(stream: TcpStream, tls: Option<tls::Acceptor>, router: Router, stop: CancellationToken) {
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => serve(stream, router, stop).await,
+        Some(tls) => match tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve(stream, router, stop).await,
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake took too long"),
+        },
+    }
+}
+
+/// Serves one connection. Safe to drop: what was answered is committed.
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, router: Router, stop: CancellationToken) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(limits::HEADER_BYTES_MAX)
+        .keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PONG_WITHIN);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            result = connection.as_mut() => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}

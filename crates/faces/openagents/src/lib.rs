@@ -1,1 +1,23 @@
-//! The OpenAgents Network Model face: wire types, translation, routers.
+//! The OpenAgents Network Model face: parse, call the node, render. Never binds a socket.
+//!
+//! The binding's five questions (sheet section 12): serialisation is JSON in a wrapper over HTTP and plain events on
+//! streams; connection is `POST /v1/join` or a join frame; send and receive are `/v1/events` or frames; acks are
+//! `after`, `POST /v1/ack` or ack frames; heartbeats are any call within 60 s, or an open stream.
+
+pub mod app;
+pub mod docs;
+pub mod error;
+pub mod ops;
+pub mod stream;
+
+mod admin;
+mod auth;
+mod events;
+mod members;
+mod operations;
+mod sse;
+mod wire;
+mod ws;
+
+pub use app::{App, FaceConfig};
+pub use ops::router;

@@ -1,0 +1,247 @@
+//! The operator's calls (sheet sections 14 and 18) and the browser link.
+
+use crate::app::App;
+use crate::auth::{self, Params};
+use crate::error::Refusal;
+use crate::members::object;
+use crate::wire;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use rialto_model::network::{Delivery, Durability, Policy, Preset};
+use rialto_model::{ErrorCode, Fault, Role};
+use rialto_node::command::Look;
+use rialto_node::identity::{Secret, sha256};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network};
+use serde_json::{Value, json};
+use std::sync::{Arc, PoisonError};
+
+fn named(app: &App, path: &Params) -> Result<Network, Refusal> {
+    let id = path.get("id").map(String::as_str).unwrap_or_default();
+    app.node.network(id).ok_or_else(|| Fault::new(ErrorCode::NetworkNotFound, format!("no network {id:?} here")).into())
+}
+
+fn bad(field: &str, what: &str) -> Fault {
+    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
+}
+
+/// A member of the body that is one of a fixed set of words.
+fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
+    match body.get(key) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value.as_str().and_then(read).ok_or_else(|| bad(key, "not one of the allowed values")),
+    }
+}
+
+async fn look(app: &App, headers: &HeaderMap, path: &Params, what: Look) -> Result<Value, Refusal> {
+    let caller = auth::operator(app, headers)?;
+    Ok(named(app, path)?.look(&caller, what).await?)
+}
+
+async fn act(app: &App, headers: &HeaderMap, path: &Params, op: AdminOp) -> Result<Response, Refusal> {
+    auth::operator(app, headers)?;
+    let network = named(app, path)?;
+    // Administrative acts are audited: what and where; the secret itself never shows.
+    tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), "operator");
+    Ok(wire::ok(&network.admin(op).await?))
+}
+
+/// The name of an act, without its arguments.
+struct AuditName<'a>(&'a AdminOp);
+
+impl std::fmt::Debug for AuditName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = format!("{:?}", self.0);
+        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+        f.write_str(text.get(..end).unwrap_or_default())
+    }
+}
+
+pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let caller = auth::operator(&app, &headers)?;
+    let mut out = Vec::new();
+    for network in app.node.networks() {
+        out.push(network.look(&caller, Look::Operator).await?);
+    }
+    Ok(wire::ok(&json!({ "networks": out })))
+}
+
+pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let body = object(&body)?;
+    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| bad("name", "is required"))?;
+    let profile = word(&body, "profile", Preset::Plain, Preset::from_wire)?;
+    let mods = match body.get("mods") {
+        None | Some(Value::Null) => None,
+        Some(list) => Some(
+            list.as_array()
+                .and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>())
+                .ok_or_else(|| bad("mods", "is a list of names"))?,
+        ),
+    };
+    for name in mods.iter().flatten() {
+        rialto_node::standard_mod(name)?;
+    }
+    let wish = CreateNetwork {
+        policy: word(&body, "policy", Policy::Token, Policy::from_wire)?,
+        delivery: word(&body, "delivery", Delivery::AtLeastOnce, Delivery::from_wire)?,
+        durability: word(&body, "durability", Durability::Sync, Durability::from_wire)?,
+        min_verification: body.get("min_verification").and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok()).unwrap_or(0),
+        keep_for_ever: body.get("retention").and_then(Value::as_str) == Some("ever"),
+        mods,
+        created_by: Some("operator".to_owned()),
+        ..CreateNetwork::named(name, profile)
+    };
+    let (network, token) = app.node.create_network(wish).await?;
+    let settings = network.settings();
+    let mut data = json!({ "id": network.id(), "name": settings.name, "policy": settings.policy.as_str() });
+    if let (Some(token), Some(map)) = (token, data.as_object_mut()) {
+        map.insert("token".into(), json!(token.expose()));
+    }
+    tracing::info!(target: "audit", network = network.id(), act = "CreateNetwork", "operator");
+    Ok(wire::ok(&data))
+}
+
+pub(crate) async fn show(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator).await?))
+}
+
+pub(crate) async fn change(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let patch = object(&body)?;
+    if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), named(&app, &path))
+        && app.node.network(name).is_some_and(|other| other.id() != this.id())
+    {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")).into());
+    }
+    act(&app, &headers, &path, AdminOp::Settings(patch)).await
+}
+
+pub(crate) async fn tokens(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Tokens).await?))
+}
+
+pub(crate) async fn new_token(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let network = named(&app, &path)?;
+    let body = object(&body)?;
+    let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
+    let role = match text("role") {
+        None => None,
+        Some(role) => Some(Role::from_wire(&role).ok_or_else(|| bad("role", "master, member or observer"))?),
+    };
+    let expires_at = body.get("expires_at").and_then(Value::as_u64);
+    let (secret, label) = app.node.add_token(&network, text("label"), role, text("agent"), expires_at).await?;
+    tracing::info!(target: "audit", network = network.id(), act = "AddToken", label, "operator");
+    Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
+}
+
+pub(crate) async fn revoke_token(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let label = path.get("label").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::RevokeToken(label)).await
+}
+
+pub(crate) async fn groups(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Groups).await?))
+}
+
+pub(crate) async fn group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let name = path.get("name").cloned().unwrap_or_default();
+    let all = look(&app, &headers, &path, Look::Groups).await?;
+    let found = all.get("groups").and_then(Value::as_array).into_iter().flatten().find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
+    match found {
+        Some(group) => Ok(wire::ok(group)),
+        None => Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")).into()),
+    }
+}
+
+pub(crate) async fn set_group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let members = body.get("members").and_then(Value::as_array).map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+    let members = members.flatten().ok_or_else(|| bad("members", "is a list of addresses"))?;
+    let name = path.get("name").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::SetGroup(name, members)).await
+}
+
+pub(crate) async fn delete_group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let name = path.get("name").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::DeleteGroup(name)).await
+}
+
+pub(crate) async fn role(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire).ok_or_else(|| bad("role", "master, member or observer"))?;
+    let address = path.get("address").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::Role(address, role)).await
+}
+
+pub(crate) async fn remove_member(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let address = path.get("address").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::Remove(address)).await
+}
+
+pub(crate) async fn set_mod(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let mut config = rialto_node::standard_mod(path.get("name").map(String::as_str).unwrap_or_default())?;
+    if let Some(map) = body.get("config") {
+        config.config = map.as_object().cloned().ok_or_else(|| bad("config", "is an object"))?;
+    }
+    if let Some(list) = body.get("intercepts") {
+        config.intercepts = serde_json::from_value(list.clone()).map_err(|_| bad("intercepts", "is a list of patterns"))?;
+    }
+    if let Some(priority) = body.get("priority") {
+        config.priority = priority.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))?;
+    }
+    if let Some(enabled) = body.get("enabled") {
+        config.enabled = enabled.as_bool().ok_or_else(|| bad("enabled", "is true or false"))?;
+    }
+    act(&app, &headers, &path, AdminOp::SetMod(config)).await
+}
+
+pub(crate) async fn remove_mod(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let name = path.get("name").cloned().unwrap_or_default();
+    act(&app, &headers, &path, AdminOp::RemoveMod(name)).await
+}
+
+pub(crate) async fn dead_letters(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::DeadLetters).await?))
+}
+
+impl App {
+    /// A one-time code for the browser link.
+    pub fn browser_code(&self) -> Option<Secret> {
+        let secret = Secret::generate().ok()?;
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.push(secret.sha256());
+        Some(secret)
+    }
+}
+
+/// `GET /browser?code=`: the code works once and yields a human session in the default network, with master's rights.
+pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>) -> Result<Response, Refusal> {
+    let hash = params.get("code").map(|c| sha256(c)).unwrap_or_default();
+    let known = {
+        let mut codes = app.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = codes.iter().position(|c| rialto_node::identity::same(c, &hash));
+        at.map(|i| codes.swap_remove(i)).is_some()
+    };
+    if !known {
+        return Err(Fault::new(ErrorCode::InvalidToken, "this link was used or never made; restart `rialto up` for another").into());
+    }
+    let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
+    let caller = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), claimed: Some("human:operator".into()), ..Caller::default() });
+    let event = json!({ "type": "network.agent.join", "target": "core", "payload": { "agent_id": "human:operator" } });
+    let answers = network.emit(&caller, vec![Bytes::from(event.to_string())]).await?;
+    let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
+    let accepted = answered.result.map_err(Refusal::from)?;
+    network.admin(AdminOp::Role("human:operator".to_owned(), Role::Master)).await?;
+    let mut data = accepted.result.unwrap_or_default();
+    if let Some(map) = data.as_object_mut() {
+        map.insert("role".into(), json!("master"));
+    }
+    let mut response = wire::ok(&data).into_response();
+    if let Some(cookie) = answered.session_id.and_then(|s| format!("rialto_session={s}; HttpOnly; SameSite=Strict; Path=/").parse().ok()) {
+        response.headers_mut().insert(axum::http::header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}

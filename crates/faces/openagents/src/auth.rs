@@ -1,0 +1,90 @@
+//! Who calls and which network is meant, from headers, query and body. Credentials are hashed here and go no further.
+
+use crate::app::App;
+use crate::error::Refusal;
+use axum::http::HeaderMap;
+use rialto_model::{Address, ErrorCode, Fault};
+use rialto_node::identity::{Bearer, sha256};
+use rialto_node::{Caller, Dialect, Network};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Query parameters of a request.
+pub(crate) type Params = BTreeMap<String, String>;
+
+/// What a call brings besides its own arguments.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) network: Network,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) compat: bool,
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty())
+}
+
+/// The bearer of a request: `Authorization` or `X-Workspace-Token`.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
+    if let Some(value) = header(headers, "authorization") {
+        return match Bearer::from_authorization(value) {
+            Some(Ok(Bearer::Jwt(_))) => Err(Fault::new(ErrorCode::Unsupported, "JWTs are not offered here yet")),
+            Some(Ok(bearer)) => Ok(Some(bearer.secret().sha256())),
+            Some(Err(_)) | None => Err(Fault::new(ErrorCode::Unauthenticated, "Authorization must be: Bearer <token or session id>")),
+        };
+    }
+    Ok(header(headers, "x-workspace-token").map(sha256))
+}
+
+/// Compat's `agent_name` is an `openagents:` name unless it says otherwise.
+pub(crate) fn compat_address(name: &str) -> String {
+    if name.contains(':') { name.to_owned() } else { format!("openagents:{name}") }
+}
+
+/// Reads credentials, dialect and network of a call. `path` is the network of `/v1/ws/{id}/…`; `query_token` admits `?token=`.
+pub(crate) fn call(app: &App, headers: &HeaderMap, params: &Params, path: Option<&str>, body: &Value, query_token: bool) -> Result<Call, Refusal> {
+    let text = |key: &str| body.get(key).and_then(Value::as_str).or_else(|| params.get(key).map(String::as_str));
+    let mut bearer = bearer(headers)?;
+    if bearer.is_none() && query_token {
+        bearer = params.get("token").map(|t| sha256(t));
+    }
+    let agent_name = body.get("agent_name").and_then(Value::as_str).or_else(|| params.get("agent_name").map(String::as_str));
+    let compat = headers.contains_key("x-workspace-token") || agent_name.is_some();
+    let body_token = text("token").filter(|_| compat).map(sha256);
+    let bearer = bearer.or(body_token);
+    let claimed = header(headers, "x-agent-name").or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
+    let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
+    let session = header(headers, "x-session-id").or_else(|| text("session_id")).map(sha256);
+    let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
+    let named = path.or_else(|| text("network")).or_else(|| header(headers, "x-network"));
+    let not_found = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no such network here"));
+    let network = match named {
+        Some(name) => app.node.network(name).ok_or_else(not_found)?,
+        None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
+            Some(network) => network,
+            None => app.node.default_network().ok_or_else(not_found)?,
+        },
+    };
+    let claimed = match claimed {
+        None => None,
+        Some(text) => Some(
+            Address::parse(&text)
+                .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("agent_id"))?
+                .as_str()
+                .into(),
+        ),
+    };
+    let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
+    let caller = Caller { operator, bearer: bearer.filter(|_| !operator), session, claimed, dialect, stream: None };
+    Ok(Call { network, caller: Arc::new(caller), compat })
+}
+
+/// Refuses anyone but the operator.
+pub(crate) fn operator(app: &App, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
+    match bearer(headers)? {
+        Some(hash) if app.node.is_operator(&hash) => Ok(Arc::new(Caller { operator: true, ..Caller::default() })),
+        Some(_) => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's: show the admin secret of the run file").into()),
+        None => Err(Fault::new(ErrorCode::Unauthenticated, "show the admin secret of the run file as Bearer").into()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Documents about the face, made from the tables the code uses: OpenAPI, AsyncAPI, the well-known file.
+
+use crate::app::App;
+use crate::error::{Refusal, statuses};
+use crate::ops::{Access, OPS, Op, scoped_path};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use rialto_model::ErrorCode;
+use rialto_node::Network;
+use serde_json::{Map, Value, json};
+
+/// Transports of a network as its profile lists them.
+pub(crate) fn transports(base: &str, network: &str) -> Value {
+    let ws = base.replacen("http", "ws", 1);
+    let host = base.split_once("://").map_or(base, |(_, h)| h);
+    json!([
+        { "type": "http", "endpoint": format!("{base}/v1/ws/{network}") },
+        { "type": "sse", "endpoint": format!("{base}/v1/ws/{network}/events/stream") },
+        { "type": "websocket", "endpoint": format!("{ws}/ws/{network}") },
+        { "type": "grpc", "endpoint": format!("grpc://{host}") },
+    ])
+}
+
+fn parameters(op: &Op, path: &str) -> Vec<Value> {
+    let mut list = Vec::new();
+    let mut rest = path;
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else { break };
+        list.push(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+        rest = tail;
+    }
+    list.extend(op.query.iter().map(|name| json!({ "name": name, "in": "query", "required": false, "schema": { "type": "string" } })));
+    list
+}
+
+fn operation(op: &Op, path: &str, id: &str) -> Value {
+    let mut out = json!({
+        "operationId": id, "summary": op.summary, "parameters": parameters(op, path),
+        "responses": {
+            "200": { "description": "ok", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Wrapper" } } } },
+            "default": { "description": "refused", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } },
+        },
+        "security": match op.access { Access::Public => json!([]), Access::Network | Access::Operator => json!([{ "bearer": [] }]) },
+        "x-access": match op.access { Access::Public => "public", Access::Network => "network", Access::Operator => "operator" },
+    });
+    if !op.body.is_empty() {
+        let members: Map<String, Value> = op.body.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        let schema = json!({ "type": "object", "properties": members });
+        if let Some(map) = out.as_object_mut() {
+            map.insert("requestBody".into(), json!({ "content": { "application/json": { "schema": schema } } }));
+        }
+    }
+    out
+}
+
+/// The OpenAPI 3.1 document.
+pub fn openapi_json() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    let mut add = |path: &str, op: &Op, id: &str| {
+        let entry = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
+        if let Some(map) = entry.as_object_mut() {
+            map.insert(op.method.to_owned(), operation(op, path, id));
+        }
+    };
+    for op in OPS {
+        add(op.path, op, op.id);
+        if let Some(path) = scoped_path(op) {
+            add(&path, op, &format!("{}_in_network", op.id));
+        }
+    }
+    let codes: Vec<Value> = ErrorCode::ALL
+        .iter()
+        .map(|c| json!({ "code": c.as_str(), "http": statuses(*c).0, "grpc": statuses(*c).1, "retryable": c.retryable() }))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Rialto", "version": env!("CARGO_PKG_VERSION"), "summary": "One network for every agent" },
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer", "description": "session id, network token or admin secret" } },
+            "schemas": {
+                "Wrapper": { "type": "object", "required": ["code", "message", "data"], "properties": { "code": { "type": "integer" }, "message": { "type": "string" }, "data": {} } },
+                "Error": { "type": "object", "required": ["code", "message", "error"], "properties": {
+                    "code": { "type": "integer" }, "message": { "type": "string" }, "data": { "type": "null" },
+                    "error": { "type": "object", "required": ["code", "message", "retryable"], "properties": {
+                        "code": { "type": "string" }, "message": { "type": "string" }, "event_id": { "type": ["string", "null"] },
+                        "mod": { "type": "string" }, "retryable": { "type": "boolean" }, "details": { "type": "object" },
+                    } },
+                } },
+                "Event": event_schema(),
+            },
+        },
+        "x-error-codes": codes,
+    })
+}
+
+fn event_schema() -> Value {
+    json!({ "type": "object", "required": ["id", "type", "source", "target", "payload", "metadata", "timestamp", "network", "visibility"], "properties": {
+        "id": { "type": "string" }, "type": { "type": "string" }, "source": { "type": "string" }, "target": { "type": "string" },
+        "payload": { "type": "object" }, "metadata": { "type": "object" }, "timestamp": { "type": "integer" }, "network": { "type": "string" },
+        "visibility": { "enum": ["public", "channel", "direct", "mod_only"] },
+    } })
+}
+
+pub(crate) async fn openapi() -> Response {
+    axum::Json(openapi_json()).into_response()
+}
+
+/// Message types of the stream conversation, with what their payloads hold.
+const MESSAGES: &[(&str, &[&str])] = &[
+    ("network.agent.join", &["agent_id", "credentials", "role", "resume_after", "window", "acks", "receive"]),
+    ("network.agent.leave", &["reason", "forget"]),
+    ("network.agent.discover", &["include", "role", "status", "capability", "query"]),
+    ("network.agent.discover.response", &["agents", "channels", "mods", "resources", "groups"]),
+    ("network.agent.announce", &["description", "capabilities"]),
+    ("network.agent.remove", &["address", "agent_name"]),
+    ("network.channel.create", &["name", "title", "participants", "private"]),
+    ("network.channel.delete", &["channel"]),
+    ("network.channel.join", &["channel", "agent"]),
+    ("network.channel.leave", &["channel", "agent"]),
+    ("network.ping", &["t"]),
+    ("network.pong", &["t", "server_time"]),
+    ("network.event.ack", &["ids", "up_to", "status", "event_id", "seq", "duplicate", "durability", "accepted"]),
+    ("network.event.error", &["code", "message", "event_id", "retryable", "mod", "details"]),
+    ("network.events.query", &["after", "before", "limit", "type", "channel", "source"]),
+    ("network.events.response", &["events", "has_more", "oldest_id", "newest_id", "next_cursor"]),
+    ("rialto.member.status", &["address", "status", "role"]),
+    ("rialto.network.status", &["from", "to"]),
+    ("rialto.delivery.dead", &["event_id", "recipient", "reason", "attempts", "more"]),
+];
+
+fn asyncapi_json(base: &str, network: &Network) -> Value {
+    let host = base.split_once("://").map_or(base, |(_, h)| h);
+    let messages: Map<String, Value> = MESSAGES
+        .iter()
+        .map(|(name, members)| {
+            let payload: Map<String, Value> = members.iter().map(|m| ((*m).to_owned(), json!({}))).collect();
+            let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Event" }, { "properties": { "type": { "const": name }, "payload": { "type": "object", "properties": payload } } }] });
+            ((*name).to_owned(), json!({ "name": name, "payload": schema }))
+        })
+        .collect();
+    let refs: Map<String, Value> = MESSAGES.iter().map(|(n, _)| ((*n).to_owned(), json!({ "$ref": format!("#/components/messages/{n}") }))).collect();
+    let channel = |address: &str| json!({ "address": address, "messages": refs.clone() });
+    json!({
+        "asyncapi": "3.0.0",
+        "info": { "title": format!("Rialto network {}", network.id()), "version": env!("CARGO_PKG_VERSION") },
+        "servers": {
+            "websocket": { "host": host, "protocol": "ws", "pathname": format!("/ws/{}", network.id()) },
+            "sse": { "host": host, "protocol": "http", "pathname": format!("/v1/ws/{}/events/stream", network.id()) },
+            "grpc": { "host": host, "protocol": "grpc" },
+        },
+        "channels": { "core": channel("core"), "broadcast": channel("agent:broadcast"), "inbox": channel("agent:{name}"), "channel": channel("channel/{name}") },
+        "operations": {
+            "send": { "action": "send", "channel": { "$ref": "#/channels/core" } },
+            "receive": { "action": "receive", "channel": { "$ref": "#/channels/inbox" } },
+        },
+        "components": { "messages": messages, "schemas": { "Event": event_schema() } },
+    })
+}
+
+fn base(app: &App, headers: &HeaderMap) -> String {
+    app.base_url(headers.get(header::HOST).and_then(|h| h.to_str().ok()))
+}
+
+pub(crate) async fn asyncapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
+    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
+}
+
+pub(crate) async fn network_asyncapi(State(app): State<App>, Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let network = app.node.network(&name).ok_or(ErrorCode::NetworkNotFound)?;
+    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
+}
+
+/// `/.well-known/openagents.json`: listed networks only.
+pub(crate) async fn well_known(State(app): State<App>, headers: HeaderMap) -> Response {
+    let base = base(&app, &headers);
+    let listed = |n: &Network| n.settings().metadata.get("listed").and_then(Value::as_bool).unwrap_or(true);
+    let networks: Vec<Value> = app
+        .node
+        .networks()
+        .iter()
+        .filter(|n| listed(n))
+        .map(|n| json!({ "id": n.id(), "name": n.settings().name, "profile": format!("{base}/v1/ws/{}/profile", n.id()) }))
+        .collect();
+    let host = base.split_once("://").map_or(base.as_str(), |(_, h)| h);
+    let ws = base.replacen("http", "ws", 1);
+    axum::Json(json!({
+        "onm_version": "1.0", "name": "rialto",
+        "transports": [
+            { "type": "http", "url": format!("{base}/v1") }, { "type": "sse", "url": format!("{base}/v1/events/stream") },
+            { "type": "websocket", "url": format!("{ws}/ws") }, { "type": "grpc", "url": format!("grpc://{host}") },
+        ],
+        "auth": { "methods": ["token", "session"] },
+        "capabilities": ["network.agent", "network.channel", "network.events"],
+        "mods": ["auth", "rate-limiter", "enrichment", "persistence"],
+        "networks": networks,
+    }))
+    .into_response()
+}

@@ -1,0 +1,149 @@
+//! One table from error codes to HTTP and gRPC statuses (sheet section 13).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rialto_model::{ErrorCode, Fault};
+use serde_json::json;
+
+/// HTTP status and gRPC status number of a code.
+pub fn statuses(code: ErrorCode) -> (u16, i32) {
+    use ErrorCode as C;
+    const INVALID_ARGUMENT: i32 = 3;
+    const DEADLINE_EXCEEDED: i32 = 4;
+    const NOT_FOUND: i32 = 5;
+    const ALREADY_EXISTS: i32 = 6;
+    const PERMISSION_DENIED: i32 = 7;
+    const RESOURCE_EXHAUSTED: i32 = 8;
+    const FAILED_PRECONDITION: i32 = 9;
+    const ABORTED: i32 = 10;
+    const OUT_OF_RANGE: i32 = 11;
+    const UNIMPLEMENTED: i32 = 12;
+    const INTERNAL: i32 = 13;
+    const UNAVAILABLE: i32 = 14;
+    const UNAUTHENTICATED: i32 = 16;
+    match code {
+        C::InvalidJson
+        | C::InvalidEvent
+        | C::InvalidAddress
+        | C::InvalidType
+        | C::InvalidPayload
+        | C::InvalidVisibility
+        | C::InvalidArgument
+        | C::NetworkMismatch
+        | C::UnknownRegistrar
+        | C::NoDidForm => (400, INVALID_ARGUMENT),
+        C::Unauthenticated
+        | C::TokenRequired
+        | C::InvalidToken
+        | C::VerificationRequired
+        | C::VerificationFailed
+        | C::ChallengeExpired
+        | C::DidRequired
+        | C::SessionRevoked
+        | C::SessionExpired => (401, UNAUTHENTICATED),
+        C::Forbidden
+        | C::SourceMismatch
+        | C::ObserverReadOnly
+        | C::NotAMember
+        | C::NotAChannelMember
+        | C::PermissionDenied
+        | C::InviteRequired
+        | C::InviteInvalid
+        | C::ReservedType
+        | C::OriginForbidden
+        | C::Rejected => (403, PERMISSION_DENIED),
+        C::NetworkNotFound | C::UnknownTarget | C::ResourceNotFound | C::ModNotFound => (404, NOT_FOUND),
+        C::AlreadyExists | C::AddressTaken | C::IdConflict => (409, ALREADY_EXISTS),
+        C::VersionConflict => (409, ABORTED),
+        C::JoinRequired | C::NoPendingRequest | C::HistoryUnavailable => (409, FAILED_PRECONDITION),
+        C::CursorUnknown => (410, OUT_OF_RANGE),
+        C::NetworkArchived => (410, FAILED_PRECONDITION),
+        C::TooLarge => (413, RESOURCE_EXHAUSTED),
+        C::CrossNetwork => (421, FAILED_PRECONDITION),
+        C::RateLimited | C::RecipientQueueFull | C::NetworkFull | C::TooManySessions => (429, RESOURCE_EXHAUSTED),
+        C::ModFailed | C::Internal => (500, INTERNAL),
+        C::Unsupported => (501, UNIMPLEMENTED),
+        C::NetworkPaused | C::OwnerUnavailable | C::StorageUnavailable | C::RegistrarUnavailable | C::ShuttingDown => (503, UNAVAILABLE),
+        C::Timeout => (504, DEADLINE_EXCEEDED),
+    }
+}
+
+/// WebSocket close code of a code.
+pub fn close_code(code: ErrorCode) -> u16 {
+    match code {
+        ErrorCode::SessionRevoked | ErrorCode::SessionExpired => 4409,
+        ErrorCode::NetworkArchived => 4410,
+        ErrorCode::NetworkNotFound => 4404,
+        ErrorCode::ShuttingDown => 1001,
+        ErrorCode::JoinRequired => 4408,
+        ErrorCode::TooLarge => 1009,
+        _ => match statuses(code).0 {
+            401 => 4401,
+            403 => 4403,
+            400 => 4400,
+            _ => 1011,
+        },
+    }
+}
+
+/// A refusal on its way to an HTTP client, with the event it is about.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) fault: Fault,
+    pub(crate) event_id: Option<String>,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal { fault, event_id: None }
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Fault::from(code).into()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, _) = statuses(self.fault.code);
+        let body = json!({
+            "code": status, "message": self.fault.to_string(), "data": null, "error": self.fault.payload(self.event_id.as_deref()),
+        });
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(body)).into_response();
+        let wait = self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(serde_json::Value::as_u64);
+        if let Some(ms) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_follow_the_sheet() {
+        for (code, http, grpc) in [
+            (ErrorCode::InvalidJson, 400, 3),
+            (ErrorCode::SessionRevoked, 401, 16),
+            (ErrorCode::SourceMismatch, 403, 7),
+            (ErrorCode::UnknownTarget, 404, 5),
+            (ErrorCode::IdConflict, 409, 6),
+            (ErrorCode::VersionConflict, 409, 10),
+            (ErrorCode::HistoryUnavailable, 409, 9),
+            (ErrorCode::CursorUnknown, 410, 11),
+            (ErrorCode::TooLarge, 413, 8),
+            (ErrorCode::CrossNetwork, 421, 9),
+            (ErrorCode::RateLimited, 429, 8),
+            (ErrorCode::Unsupported, 501, 12),
+            (ErrorCode::StorageUnavailable, 503, 14),
+            (ErrorCode::Timeout, 504, 4),
+        ] {
+            assert_eq!(statuses(code), (http, grpc), "{code}");
+        }
+    }
+}

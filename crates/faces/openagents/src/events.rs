@@ -1,0 +1,279 @@
+//! Sending, reading and acking over HTTP (sheet section 12.5).
+
+use crate::app::App;
+use crate::auth::{self, Call, Params};
+use crate::error::Refusal;
+use crate::members::{Scope, object, scope};
+use crate::wire;
+use axum::extract::{Path, Query as UrlQuery, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use bytes::Bytes;
+use rialto_model::{Envelope, ErrorCode, Fault, limits};
+use rialto_node::command::Look;
+use rialto_node::query::conversation;
+use rialto_node::{Filter, Query, QueryResult, View, Viewer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// `POST /v1/events`: one event, an array, or NDJSON.
+pub(crate) async fn post(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let text = std::str::from_utf8(&body).map_err(|_| Fault::new(ErrorCode::InvalidJson, "the body is not UTF-8"))?;
+    let ndjson = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok()).is_some_and(|c| c.contains("ndjson"));
+    if ndjson {
+        let frames: Vec<Bytes> = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(|l| body.slice_ref(l.as_bytes())).collect();
+        return batch(&app, &path, &params, &headers, frames).await;
+    }
+    if text.trim_start().starts_with('[') {
+        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
+        let frames = items.iter().map(|raw| body.slice_ref(raw.get().as_bytes())).collect();
+        return batch(&app, &path, &params, &headers, frames).await;
+    }
+    single(&app, &path, &params, &headers, &body, text).await
+}
+
+async fn single(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, body: &Bytes, text: &str) -> Result<Response, Refusal> {
+    let envelope = Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?;
+    let wait = wait_seconds(params)?;
+    let named = json!({ "network": envelope.network });
+    let call = auth::call(app, headers, params, scope(path), &named, false)?;
+    let frame = match headers.get("idempotency-key") {
+        Some(key) if envelope.id.is_none() => keyed(&call, key.to_str().unwrap_or_default(), text)?,
+        _ => body.clone(),
+    };
+    let answers = call.network.emit(&call.caller, vec![frame]).await?;
+    let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
+    match &answered.result {
+        Err(fault) => Err(Refusal { fault: fault.clone(), event_id: answered.event_id.clone() }),
+        Ok(accepted) => {
+            let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
+            if let Some(query) = &answered.query {
+                let result = call.network.query(&call.caller, query).await?;
+                let page = wire::page_json(&result.events, result.has_more, result.next, View::Log);
+                response = Some(wire::server_event("network.events.response", "core", call.network.id(), &page, answered.event_id.as_deref()).json().to_owned());
+            }
+            if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
+                response = reply_to(&call, &accepted.event_id, seq, wait).await?;
+            }
+            Ok(wire::ok_raw(&wire::accepted_json(&answered, response.as_deref())))
+        }
+    }
+}
+
+/// The same key from the same sender is the same event.
+fn keyed(call: &Call, key: &str, text: &str) -> Result<Bytes, Refusal> {
+    if key.is_empty() || key.len() > limits::IDEMPOTENCY_KEY_CHARS_MAX {
+        let what = format!("Idempotency-Key is 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
+        return Err(Fault::new(ErrorCode::InvalidArgument, what).into());
+    }
+    let who = call.caller.session.or(call.caller.bearer).unwrap_or_default();
+    let claimed = call.caller.claimed.as_deref().unwrap_or_default();
+    let mut material = who.to_vec();
+    material.extend_from_slice(claimed.as_bytes());
+    material.push(0);
+    material.extend_from_slice(key.as_bytes());
+    let id = format!("http:{:032x}", xxhash_rust::xxh3::xxh3_128(&material));
+    let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    Ok(Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}")))
+}
+
+async fn batch(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, frames: Vec<Bytes>) -> Result<Response, Refusal> {
+    if frames.len() > limits::BATCH_EVENTS_MAX {
+        return Err(Fault::new(ErrorCode::TooLarge, format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX)).into());
+    }
+    let first = frames.first().and_then(|f| std::str::from_utf8(f).ok()).and_then(|t| Envelope::parse(t).ok());
+    let named = json!({ "network": first.as_ref().and_then(|e| e.network.as_deref()) });
+    let call = auth::call(app, headers, params, scope(path), &named, false)?;
+    let answers = if frames.is_empty() { Vec::new() } else { call.network.emit(&call.caller, frames).await? };
+    let results: Vec<Value> = answers
+        .iter()
+        .map(|a| match &a.result {
+            Ok(accepted) => json!({ "id": accepted.event_id, "ok": true, "seq": accepted.seq, "duplicate": accepted.duplicate, "durability": a.durability.as_str(), "result": accepted.result }),
+            Err(fault) => json!({ "id": a.event_id, "ok": false, "error": fault.payload(a.event_id.as_deref()) }),
+        })
+        .collect();
+    Ok(wire::ok(&json!({ "results": results })))
+}
+
+/// `wait` in seconds, within bounds.
+pub(crate) fn wait_seconds(params: &Params) -> Result<Option<Duration>, Refusal> {
+    let Some(text) = params.get("wait") else { return Ok(None) };
+    let seconds: f64 = text.parse().ok().filter(|s| (0.0..=limits::WAIT_SECONDS_MAX as f64).contains(s)).ok_or_else(|| {
+        Fault::new(ErrorCode::InvalidArgument, format!("wait is 0 to {} seconds", limits::WAIT_SECONDS_MAX)).field("wait")
+    })?;
+    Ok(Some(Duration::from_secs_f64(seconds)))
+}
+
+/// Waits for the first event that answers `id`; none in time is no error.
+async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
+    let deadline = tokio::time::Instant::now() + wait;
+    let mut head = call.network.head();
+    let view = if call.network.look(&call.caller, Look::Profile).await?.get("capabilities").is_some_and(|c| c.to_string().contains("network.events")) {
+        View::Log
+    } else {
+        View::Inbox
+    };
+    let mut after = seq;
+    loop {
+        let seen = *head.borrow_and_update();
+        let query = Query {
+            after: Some(format!("seq:{after}")),
+            limit: Some(1),
+            view: Some(view),
+            filter: Filter { in_reply_to: Some(id.to_owned()), ..Filter::default() },
+            ..Query::default()
+        };
+        let result = call.network.query(&call.caller, &query).await?;
+        if let Some(record) = result.events.first() {
+            return Ok(Some(record.event.json().to_owned()));
+        }
+        after = result.next.max(after);
+        if seen > after {
+            continue;
+        }
+        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Reads the filters of a history read from the query string.
+pub(crate) fn query_of(params: &Params, call: &Call) -> Result<Query, Refusal> {
+    let text = |key: &str| params.get(key).filter(|v| !v.is_empty()).cloned();
+    let bad = |key: &str, what: &str| Refusal::from(Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key));
+    let number = |key: &str| -> Result<Option<u64>, Refusal> {
+        text(key).map(|v| v.parse().map_err(|_| bad(key, "a time in milliseconds"))).transpose()
+    };
+    let descending = match text("sort").as_deref() {
+        None | Some("asc") => false,
+        Some("desc") => true,
+        Some(_) => return Err(bad("sort", "asc or desc")),
+    };
+    let view = match text("view").as_deref() {
+        None => default_view(call),
+        Some("inbox") => View::Inbox,
+        Some("log") => View::Log,
+        Some(_) => return Err(bad("view", "inbox or log")),
+    };
+    let limit = text("limit").map(|v| v.parse::<i64>().map_err(|_| bad("limit", "a number"))).transpose()?;
+    Ok(Query {
+        after: text("after"),
+        before: text("before"),
+        limit,
+        view: Some(view),
+        lenient_cursor: call.compat,
+        search: text("search"),
+        filter: Filter {
+            descending,
+            kind: text("type"),
+            channel: text("channel"),
+            target: text("target"),
+            source: text("source"),
+            target_agents: text("target_agents"),
+            member: text("member"),
+            conversation: text("conversation").map(|c| conversation(&c)).transpose()?,
+            in_reply_to: text("in_reply_to"),
+            thread: text("thread"),
+            since: number("since")?,
+            until: number("until")?,
+            ..Filter::default()
+        },
+    })
+}
+
+/// A member reads its inbox, everybody else and compat clients the log.
+fn default_view(call: &Call) -> View {
+    let caller = &call.caller;
+    let holder = caller.session.is_none() && caller.bearer.is_none_or(|b| call.network.has_token(&b));
+    if call.compat || caller.operator && caller.session.is_none() || holder { View::Log } else { View::Inbox }
+}
+
+/// `GET /v1/events`: a page; `after` acks what came before it, `wait` long-polls.
+pub(crate) async fn get(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let query = query_of(&params, &call)?;
+    query.checked_limit()?;
+    let wait = wait_seconds(&params)?;
+    ack_before(&call, &query, &params).await?;
+    let view = query.view.unwrap_or(View::Log);
+    let result = read(&call, &query, wait).await?;
+    Ok(wire::ok_raw(&wire::page_json(&result.events, result.has_more, result.next, view)))
+}
+
+/// For an identified member `after=X` acks its deliveries up to X that match the same filters.
+pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> Result<(), Refusal> {
+    let Some(after) = &query.after else { return Ok(()) };
+    if params.get("ack").is_some_and(|v| v == "false" || v == "0") || query.view != Some(View::Inbox) {
+        return Ok(());
+    }
+    if let Some(seq) = call.network.cursor(after, query.lenient_cursor).await? {
+        call.network.ack_filtered(&call.caller, seq, query.filter.clone()).await?;
+    }
+    Ok(())
+}
+
+async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
+    let deadline = wait.map(|w| tokio::time::Instant::now() + w);
+    let mut head = call.network.head();
+    loop {
+        head.borrow_and_update();
+        let result = call.network.query(&call.caller, query).await?;
+        let Some(deadline) = deadline.filter(|_| result.events.is_empty() && !result.has_more) else { return Ok(result) };
+        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+            return Ok(result);
+        }
+    }
+}
+
+/// `POST /v1/ack` {ids | up_to}.
+pub(crate) async fn ack(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let payload = object(&body)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
+    let ids = match payload.get("ids") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(list)) => list.iter().map(|v| v.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<_, _>>()?,
+        Some(_) => return Err(bad().into()),
+    };
+    let up_to = payload.get("up_to").and_then(Value::as_str).map(str::to_owned);
+    if ids.is_empty() && up_to.is_none() {
+        return Err(bad().into());
+    }
+    let acked = call.network.ack(&call.caller, ids, up_to).await?;
+    Ok(wire::ok(&json!({ "acked": acked })))
+}
+
+/// `GET /v1/events/{id}/explain`.
+pub(crate) async fn explain(State(app): State<App>, Path(path): Path<Params>, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, path.get("network").map(String::as_str), &Value::Null, false)?;
+    let id = path.get("id").cloned().unwrap_or_default();
+    Ok(wire::ok(&call.network.explain(&call.caller, &id).await?))
+}
+
+/// `GET /v1/events/latest-per-channel?type=`.
+pub(crate) async fn latest_per_channel(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let list = call.network.look(&call.caller, Look::Channels).await?;
+    let mut out = serde_json::Map::new();
+    for channel in list.get("channels").and_then(Value::as_array).into_iter().flatten() {
+        let Some(name) = channel.get("name").and_then(Value::as_str) else { continue };
+        let query = Query {
+            limit: Some(1),
+            view: Some(View::Log),
+            filter: Filter { channel: Some(name.to_owned()), kind: params.get("type").cloned(), descending: true, ..Filter::default() },
+            ..Query::default()
+        };
+        let result = call.network.query(&call.caller, &query).await?;
+        if let Some(record) = result.events.first() {
+            out.insert(name.to_owned(), serde_json::from_str(record.event.json()).unwrap_or_default());
+        }
+    }
+    Ok(wire::ok(&json!({ "channels": out })))
+}
+
+/// Whether the reader is a member, for acks on resume.
+pub(crate) fn is_member(viewer: Viewer) -> bool {
+    matches!(viewer, Viewer::Member(_))
+}

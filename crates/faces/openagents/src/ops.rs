@@ -1,0 +1,222 @@
+//! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
+
+use crate::app::App;
+use crate::{admin, docs, events, members, operations, sse, ws};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use rialto_model::{ErrorCode, Fault, limits};
+
+/// Who may call an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody.
+    Public,
+    /// A member, or a holder of the network's credential.
+    Network,
+    /// The operator.
+    Operator,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Op {
+    /// HTTP method, lower case.
+    pub method: &'static str,
+    /// Path with `{parameters}`.
+    pub path: &'static str,
+    /// Name in the OpenAPI document.
+    pub id: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Who may call.
+    pub access: Access,
+    /// Also served under `/v1/ws/{network}/…`.
+    pub scoped: bool,
+    /// Query parameters.
+    pub query: &'static [&'static str],
+    /// Members of the JSON body.
+    pub body: &'static [&'static str],
+    handler: fn() -> MethodRouter<App>,
+}
+
+/// Filters of every history read.
+const FILTERS: &[&str] = &[
+    "network", "after", "before", "limit", "sort", "type", "channel", "target", "source", "target_agents", "member", "conversation",
+    "in_reply_to", "thread", "search", "since", "until", "view", "ack", "wait", "token",
+];
+
+macro_rules! ops {
+    ($($method:ident $path:literal $id:literal $access:ident $scoped:ident $query:expr, $body:expr, $handler:expr, $summary:literal;)*) => {
+        /// Every operation this face serves.
+        pub const OPS: &[Op] = &[$(Op {
+            method: stringify!($method), path: $path, id: $id, summary: $summary, access: Access::$access,
+            scoped: ops!(@scoped $scoped), query: $query, body: $body, handler: || $method($handler),
+        },)*];
+    };
+    (@scoped scoped) => { true };
+    (@scoped plain) => { false };
+}
+
+ops! {
+    post "/v1/join" "join" Network scoped &["network"], &["agent_id", "credentials", "role", "agent_type", "description", "capabilities", "channels", "resume_after", "receive", "session_id", "agent_name", "token", "network"], members::join, "Join a network and get a session";
+    post "/v1/leave" "leave" Network scoped &["network"], &["agent_id", "forget", "reason", "agent_name", "network"], members::leave, "Leave: offline, nothing new is queued";
+    post "/v1/heartbeat" "heartbeat" Network scoped &["network"], &["agent_id", "agent_name", "session_id", "network"], members::heartbeat, "Stay online";
+    post "/v1/remove" "remove" Network scoped &["network"], &["agent_name", "address", "network"], members::remove, "Remove a member";
+    post "/v1/events" "emit" Network scoped &["network", "wait"], &["id", "type", "source", "target", "payload", "metadata", "visibility"], events::post, "Send one event, an array, or NDJSON";
+    get "/v1/events" "events" Network scoped FILTERS, &[], events::get, "Read an inbox or history";
+    get "/v1/events/stream" "stream" Network scoped FILTERS, &[], sse::stream, "Follow an inbox or history as server-sent events";
+    get "/v1/events/conversations" "conversations" Network scoped &["network"], &[], members::conversations, "Direct conversations of the caller";
+    get "/v1/events/latest-per-channel" "latest_per_channel" Network scoped &["network", "type"], &[], events::latest_per_channel, "The newest event of each channel";
+    get "/v1/events/{id}/explain" "explain" Network scoped &["network"], &[], events::explain, "Why an event is where it is";
+    post "/v1/ack" "ack" Network scoped &["network"], &["ids", "up_to"], events::ack, "Ack deliveries";
+    get "/v1/discover" "discover" Network scoped &["network", "role", "status", "capability", "query"], &[], members::discover, "Members, channels, mods and groups";
+    get "/v1/profile" "profile" Public scoped &["network"], &[], members::profile, "The network's public profile";
+    get "/v1/channels" "channels" Network scoped &["network"], &[], members::channels, "Channels the caller may know of";
+    get "/v1/threads" "threads" Network scoped &["network", "channel"], &[], members::threads, "Threads of a channel";
+    get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
+    post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
+    get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";
+    patch "/v1/admin/networks/{id}" "admin_change_network" Operator plain &[], &["name", "status", "policy", "delivery", "metadata"], admin::change, "Change settings or status";
+    get "/v1/admin/networks/{id}/tokens" "admin_tokens" Operator plain &[], &[], admin::tokens, "Tokens, without their secrets";
+    post "/v1/admin/networks/{id}/tokens" "admin_new_token" Operator plain &[], &["label", "role", "agent", "expires_at"], admin::new_token, "Make a token; shown this once";
+    delete "/v1/admin/networks/{id}/tokens/{label}" "admin_revoke_token" Operator plain &[], &[], admin::revoke_token, "Revoke a token";
+    get "/v1/admin/networks/{id}/groups" "admin_groups" Operator plain &[], &[], admin::groups, "Groups";
+    get "/v1/admin/networks/{id}/groups/{name}" "admin_group" Operator plain &[], &[], admin::group, "One group";
+    put "/v1/admin/networks/{id}/groups/{name}" "admin_set_group" Operator plain &[], &["members"], admin::set_group, "Set a group's members";
+    delete "/v1/admin/networks/{id}/groups/{name}" "admin_delete_group" Operator plain &[], &[], admin::delete_group, "Delete a group";
+    patch "/v1/admin/networks/{id}/members/{address}" "admin_role" Operator plain &[], &["role"], admin::role, "Set a member's role";
+    delete "/v1/admin/networks/{id}/members/{address}" "admin_remove_member" Operator plain &[], &[], admin::remove_member, "Remove a member";
+    put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], admin::set_mod, "Load or configure a mod";
+    delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], admin::remove_mod, "Unload a mod";
+    get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &[], &[], admin::dead_letters, "Deliveries that ended undelivered";
+    get "/v1/admin/doctor" "admin_doctor" Operator plain &[], &[], operations::doctor, "Health of the node, with live probes";
+    get "/health" "health" Public plain &[], &[], operations::health, "The process lives";
+    get "/ready" "ready" Public plain &[], &[], operations::ready, "The node takes writes";
+    get "/metrics" "metrics" Public plain &[], &[], operations::metrics, "Prometheus metrics";
+    get "/openapi.json" "openapi" Public plain &[], &[], docs::openapi, "This document";
+    get "/asyncapi.json" "asyncapi" Public plain &[], &[], docs::asyncapi, "Streams of the default network";
+    get "/v1/ws/{network}/asyncapi.json" "network_asyncapi" Public plain &[], &[], docs::network_asyncapi, "Streams of a network";
+    get "/.well-known/openagents.json" "well_known" Public plain &[], &[], docs::well_known, "What this node offers";
+    get "/v1/ws/{network}" "network_profile" Public plain &[], &[], members::network_profile, "The network's public profile";
+    get "/ws/{network}" "websocket" Network plain &["token"], &[], ws::upgrade, "The stream conversation over WebSocket";
+    get "/browser" "browser" Public plain &["code"], &[], admin::browser, "Exchange a one-time code for a human session";
+}
+
+/// The path of an operation below a network.
+pub fn scoped_path(op: &Op) -> Option<String> {
+    op.scoped.then(|| op.path.replacen("/v1/", "/v1/ws/{network}/", 1))
+}
+
+/// The router over the table. Bodies are bounded, Host and Origin are checked on every path.
+pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for op in OPS {
+        router = router.route(op.path, (op.handler)());
+        if let Some(path) = scoped_path(op) {
+            router = router.route(&path, (op.handler)());
+        }
+    }
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))
+        .layer(from_fn_with_state(app.clone(), check_origin))
+        .with_state(app)
+}
+
+async fn not_found() -> Response {
+    crate::error::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them")).into_response()
+}
+
+async fn not_allowed() -> Response {
+    let mut response = crate::error::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method")).into_response();
+    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+/// DNS rebinding: a Host or Origin that is not ours is refused before anything is looked at.
+async fn check_origin(State(app): State<App>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = request.uri().authority().map(|a| a.as_str().to_owned()).or_else(|| {
+        headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned)
+    });
+    let refuse = |what: String| crate::error::Refusal::from(Fault::new(ErrorCode::OriginForbidden, what)).into_response();
+    if let Some(host) = &host
+        && !host_allowed(&app, host)
+    {
+        return refuse(format!("host {host:?} is not this node's; set server.allowed_hosts"));
+    }
+    if let Some(origin) = origin(headers)
+        && !origin_allowed(&app, &origin, host.as_deref())
+    {
+        return refuse(format!("origin {origin:?} is not allowed; set server.allowed_origins"));
+    }
+    let cors = origin(headers).filter(|o| app.config.allowed_origins.iter().any(|a| a == o));
+    let mut response = next.run(request).await;
+    if let Some(origin) = cors.and_then(|o| o.parse().ok()) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    }
+    response
+}
+
+fn origin(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::ORIGIN).map(|o| o.to_str().unwrap_or("invalid").to_owned())
+}
+
+/// The name without its port.
+fn host_name(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or(host, |(name, _)| name);
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn host_allowed(app: &App, host: &str) -> bool {
+    let name = host_name(host);
+    let listen = host_name(&app.config.listen);
+    let public = app.config.public_url.as_deref().and_then(|u| u.split_once("://")).map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
+    is_loopback(name)
+        || name == listen
+        || public.is_some_and(|p| host_name(p).eq_ignore_ascii_case(name))
+        || app.config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(name) || h.eq_ignore_ascii_case(host))
+}
+
+fn origin_allowed(app: &App, origin: &str, host: Option<&str>) -> bool {
+    if app.config.allowed_origins.iter().any(|a| a == origin) {
+        return true;
+    }
+    let Some((_, rest)) = origin.split_once("://") else { return false };
+    // One's own pages: same host, or both on loopback with the same port.
+    host.is_some_and(|h| h.eq_ignore_ascii_case(rest))
+        || app.config.public_url.as_deref() == Some(origin)
+        || is_loopback(host_name(rest)) && host.is_some_and(|h| is_loopback(host_name(h)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_lose_their_ports() {
+        assert_eq!(host_name("localhost:8700"), "localhost");
+        assert_eq!(host_name("[::1]:8700"), "::1");
+        assert_eq!(host_name("example.org"), "example.org");
+        assert!(is_loopback("127.0.0.1") && is_loopback("::1") && !is_loopback("127.0.0.1.evil.example"));
+    }
+
+    #[test]
+    fn every_operation_has_its_own_name_and_place() {
+        for (i, op) in OPS.iter().enumerate() {
+            let twin = OPS.iter().skip(i + 1).find(|o| o.id == op.id || o.method == op.method && o.path == op.path);
+            assert!(twin.is_none(), "{} is listed twice", op.id);
+        }
+    }
+}

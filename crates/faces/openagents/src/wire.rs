@@ -1,0 +1,151 @@
+//! Wire forms of the face: the HTTP wrapper, events in pages, acks and errors as events.
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rialto_model::json::push_string;
+use rialto_model::{Event, EventParts, Fault, Visibility};
+use rialto_node::{Answered, EventRecord, View};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Wall clock in milliseconds.
+pub(crate) fn now_ms() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `{"code":0,"message":"ok","data":…}` around raw JSON.
+pub(crate) fn ok_raw(data: &str) -> Response {
+    let body = format!("{{\"code\":0,\"message\":\"ok\",\"data\":{data}}}");
+    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response()
+}
+
+/// The wrapper around a value.
+pub(crate) fn ok(data: &Value) -> Response {
+    ok_raw(&data.to_string())
+}
+
+/// An event as a read shows it: with delivery marks where it expects an ack.
+pub(crate) fn event_json(record: &EventRecord, view: View) -> String {
+    match view {
+        View::Inbox => record.event.tracked_json(1),
+        View::Log => record.event.json().to_owned(),
+    }
+}
+
+/// The page of `GET /v1/events` and `network.events.response`.
+pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, view: View) -> String {
+    let mut out = String::from("{\"events\":[");
+    for (i, record) in events.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&event_json(record, view));
+    }
+    out.push_str("],\"has_more\":");
+    out.push_str(if has_more { "true" } else { "false" });
+    let ids: Vec<(u64, &str)> = events.iter().map(|r| (r.event.seq, r.event.id())).collect();
+    for (name, id) in [("oldest_id", ids.iter().min()), ("newest_id", ids.iter().max())] {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":");
+        match id {
+            Some((_, id)) => push_string(&mut out, id),
+            None => out.push_str("null"),
+        }
+    }
+    out.push_str(&format!(",\"next_cursor\":\"seq:{next}\"}}"));
+    out
+}
+
+/// The `data` of an accepted `POST /v1/events`: the event after mods and what the ack says.
+pub(crate) fn accepted_json(answered: &Answered, response: Option<&str>) -> String {
+    let Ok(accepted) = &answered.result else { return "null".to_owned() };
+    let mut out = match &accepted.event {
+        Some(record) => {
+            let mut text = record.event.json().to_owned();
+            text.pop();
+            text
+        }
+        None => {
+            let mut text = String::from("{\"id\":");
+            push_string(&mut text, &accepted.event_id);
+            text
+        }
+    };
+    if let Some(seq) = accepted.seq {
+        out.push_str(&format!(",\"seq\":{seq}"));
+    }
+    out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
+    out.push_str(",\"durability\":\"");
+    out.push_str(answered.durability.as_str());
+    out.push('"');
+    if let Some(result) = &accepted.result {
+        out.push_str(",\"result\":");
+        out.push_str(&result.to_string());
+    }
+    if let Some(response) = response {
+        out.push_str(",\"response\":");
+        out.push_str(response);
+    }
+    out.push('}');
+    out
+}
+
+/// An event of the server to one client, never stored.
+pub(crate) fn server_event(kind: &str, target: &str, network: &str, payload: &str, in_reply_to: Option<&str>) -> Event {
+    let mut metadata = String::from("{");
+    if let Some(id) = in_reply_to {
+        metadata.push_str("\"in_reply_to\":");
+        push_string(&mut metadata, id);
+    }
+    metadata.push('}');
+    let now = now_ms();
+    let parts = EventParts {
+        id: &answer_id(now),
+        kind,
+        source: "core",
+        target,
+        payload,
+        metadata: &metadata,
+        timestamp: now,
+        network,
+        visibility: Visibility::Direct,
+    };
+    Event::new(0, &parts)
+}
+
+/// Ids of answers: unique in this process; nobody looks them up.
+fn answer_id(now: u64) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let seq = (1 << 63) | (1 << 62) | NEXT.fetch_add(1, Ordering::Relaxed);
+    rialto_model::EventId { at: now, seq, salt: 0 }.to_text()
+}
+
+/// The payload of one `network.event.ack`.
+pub(crate) fn ack_payload(answered: &Answered) -> String {
+    let mut out = String::from("{\"status\":\"accepted\",\"event_id\":");
+    push_string(&mut out, answered.event_id.as_deref().unwrap_or_default());
+    if let Ok(accepted) = &answered.result {
+        if let Some(seq) = accepted.seq {
+            out.push_str(&format!(",\"seq\":{seq}"));
+        }
+        out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
+        out.push_str(",\"durability\":\"");
+        out.push_str(answered.durability.as_str());
+        out.push('"');
+        if let Some(result) = &accepted.result {
+            out.push_str(",\"result\":");
+            out.push_str(&result.to_string());
+        }
+    }
+    out.push('}');
+    out
+}
+
+/// A `network.event.error`.
+pub(crate) fn error_event(fault: &Fault, event_id: Option<&str>, target: &str, network: &str) -> Event {
+    server_event("network.event.error", target, network, &fault.payload(event_id).to_string(), event_id)
+}
