@@ -146,14 +146,8 @@ pub enum Look {
     },
     /// The public profile.
     Profile,
-    /// Everything an operator sees of a network.
-    Operator,
-    /// Tokens without their hashes.
-    Tokens,
-    /// Groups.
-    Groups,
-    /// Dead letters.
-    DeadLetters,
+    /// The operator's alone.
+    Operator(Ledger),
     /// Channels the caller may know of.
     Channels,
     /// Threads of a channel.
@@ -167,4 +161,17 @@ pub enum Look {
         /// The event, if it was found.
         record: Option<Arc<EventRecord>>,
     },
+}
+
+/// What only the operator may look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ledger {
+    /// The network with its settings.
+    Network,
+    /// Tokens without their hashes.
+    Tokens,
+    /// Groups.
+    Groups,
+    /// Dead letters.
+    DeadLetters,
 }

@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::metrics::Counters;
 use crate::network::{Network, Shared};
-use crate::task::Task;
 use crate::task::load::{self, LoadError};
+use crate::task::{LogPlace, Task};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, KIND_CHANGE, Record, VERSION};
 use rialto_engine::{AdminOp, Engine, State};
@@ -147,7 +147,8 @@ impl Node {
         });
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);
-        let task = Task::new(shared.clone(), engine, self.inner.store.clone(), class, 1, inbox, head_tx, lsn);
+        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn };
+        let task = Task::new(shared.clone(), engine, log, inbox, head_tx);
         let network = Network { shared, commands, head, store: self.inner.store.clone() };
         self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));

@@ -96,17 +96,23 @@ pub(crate) struct Task {
     body: Vec<u8>,
 }
 
+/// Where a network's records go, and how far they have come.
+pub(crate) struct LogPlace {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) class: Class,
+    pub(crate) epoch: u64,
+    pub(crate) last_lsn: u64,
+}
+
 impl Task {
     pub(crate) fn new(
         shared: Arc<Shared>,
         engine: Engine,
-        store: Arc<dyn Store>,
-        class: Class,
-        epoch: u64,
+        log: LogPlace,
         commands: mpsc::Receiver<Command>,
         head: watch::Sender<Seq>,
-        last_lsn: u64,
     ) -> Task {
+        let LogPlace { store, class, epoch, last_lsn } = log;
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let committed = engine.state.book.head;
         let _ = head.send(committed);
@@ -172,12 +178,12 @@ impl Task {
     async fn gather(&mut self, first: Command) {
         let mut lanes: Vec<(u64, VecDeque<Command>)> = Vec::new();
         let mut others = Vec::new();
-        let mut put = |command: Command| match &command {
-            Command::Emit { connection, .. } => match lanes.iter_mut().find(|(c, _)| c == connection) {
+        let mut put = |command: Command| {
+            let Command::Emit { connection, .. } = &command else { return others.push(command) };
+            match lanes.iter_mut().find(|(c, _)| c == connection) {
                 Some((_, lane)) => lane.push_back(command),
                 None => lanes.push((*connection, VecDeque::from([command]))),
-            },
-            _ => others.push(command),
+            }
         };
         let (mut events, mut bytes) = (0, 0);
         let mut stop = None;

@@ -3,14 +3,13 @@
 use crate::commands::now_ms;
 use crate::context::Context;
 use crate::exit::CliError;
+use crate::node::{About, Running};
 use crate::out::Out;
-use crate::place::{RunFile, RunNetwork};
+use crate::place::RunFile;
 use crate::render::start::{Start, TokenLine, screen};
 use crate::settings::{Flags, Settings};
 use clap::Args;
-use rialto_client::Secret;
 use serde_json::json;
-use std::net::SocketAddr;
 
 /// Arguments of `up`. `--network` names the default network and `--token` sets its token.
 #[derive(Debug, Args)]
@@ -70,8 +69,8 @@ pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
         .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
     runtime.block_on(async {
         let running = Running::start(settings).await?;
-        running.run_file().write(&settings.store.data)?;
-        let shown = running.show(settings, out);
+        running.about.run_file().write(&settings.store.data)?;
+        let shown = running.about.show(settings, out);
         let end = match shown {
             Ok(()) => running.until_stopped().await,
             Err(error) => Err(error),
@@ -81,41 +80,7 @@ pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
     })
 }
 
-/// A started node, as far as the command line knows it.
-#[derive(Debug)]
-pub(crate) struct Running {
-    /// The address it really listens on.
-    listen: SocketAddr,
-    /// The URL for commands and for the screen.
-    url: String,
-    /// The default network.
-    network: RunNetwork,
-    /// This run's secret for the command line.
-    admin_secret: Secret,
-    /// The network token, if it was made just now.
-    fresh_token: Option<Secret>,
-    /// Opens the browser as the operator, once.
-    browser_link: Option<String>,
-}
-
-impl Running {
-    /// Opens the data directory, binds the listener and starts serving.
-    ///
-    /// A data directory held by another node is `CliError::conflict`, a port in use `CliError::unavailable`.
-    #[allow(clippy::unused_async, reason = "binding and opening await once they are wired")]
-    async fn start(settings: &Settings) -> Result<Running, CliError> {
-        // wired in serve
-        let data = settings.store.data.display();
-        Err(CliError::unavailable(format!("this build has no node to run on {data}")))
-    }
-
-    /// Serves until SIGINT or SIGTERM, then closes in order.
-    #[allow(clippy::unused_async, reason = "serving awaits once it is wired")]
-    async fn until_stopped(self) -> Result<(), CliError> {
-        // wired in serve
-        Ok(())
-    }
-
+impl About {
     fn run_file(&self) -> RunFile {
         RunFile {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -130,7 +95,7 @@ impl Running {
 
     fn show(&self, settings: &Settings, out: &mut Out) -> Result<(), CliError> {
         let token = match &self.fresh_token {
-            _ if settings.network.open => TokenLine::Open,
+            _ if self.open => TokenLine::Open,
             Some(token) => TokenLine::Fresh(token.expose()),
             None if settings.network.token.is_some() => TokenLine::Given,
             None => TokenLine::Kept,
@@ -157,6 +122,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::env::Env;
+    use crate::place::RunNetwork;
     use clap::Parser;
 
     fn settings(line: &str, env: Env) -> Result<Settings, CliError> {
@@ -190,7 +156,8 @@ mod tests {
 
     #[test]
     fn the_screen_and_its_json() {
-        let running = Running {
+        let running = About {
+            open: false,
             listen: "127.0.0.1:8700".parse().unwrap(),
             url: "http://127.0.0.1:8700".into(),
             network: RunNetwork { id: "a1b2c3d4".into(), name: "main".into() },

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{ErrorCode, Fault, Role};
-use rialto_node::command::Look;
+use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<R
     let caller = auth::operator(&app, &headers)?;
     let mut out = Vec::new();
     for network in app.node.networks() {
-        out.push(network.look(&caller, Look::Operator).await?);
+        out.push(network.look(&caller, Look::Operator(Ledger::Network)).await?);
     }
     Ok(wire::ok(&json!({ "networks": out })))
 }
@@ -87,7 +87,11 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Byt
         policy: word(&body, "policy", Policy::Token, Policy::from_wire)?,
         delivery: word(&body, "delivery", Delivery::AtLeastOnce, Delivery::from_wire)?,
         durability: word(&body, "durability", Durability::Sync, Durability::from_wire)?,
-        min_verification: body.get("min_verification").and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok()).unwrap_or(0),
+        min_verification: body
+            .get("min_verification")
+            .and_then(Value::as_u64)
+            .and_then(|n| u8::try_from(n).ok())
+            .unwrap_or(0),
         keep_for_ever: body.get("retention").and_then(Value::as_str) == Some("ever"),
         mods,
         created_by: Some("operator".to_owned()),
@@ -103,11 +107,20 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Byt
     Ok(wire::ok(&data))
 }
 
-pub(crate) async fn show(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator).await?))
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Network)).await?))
 }
 
-pub(crate) async fn change(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn change(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let patch = object(&body)?;
     if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), named(&app, &path))
         && app.node.network(name).is_some_and(|other| other.id() != this.id())
@@ -117,11 +130,20 @@ pub(crate) async fn change(State(app): State<App>, Path(path): Path<Params>, hea
     act(&app, &headers, &path, AdminOp::Settings(patch)).await
 }
 
-pub(crate) async fn tokens(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Tokens).await?))
+pub(crate) async fn tokens(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Tokens)).await?))
 }
 
-pub(crate) async fn new_token(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn new_token(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     auth::operator(&app, &headers)?;
     let network = named(&app, &path)?;
     let body = object(&body)?;
@@ -136,61 +158,110 @@ pub(crate) async fn new_token(State(app): State<App>, Path(path): Path<Params>, 
     Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
 }
 
-pub(crate) async fn revoke_token(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn revoke_token(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let label = path.get("label").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::RevokeToken(label)).await
 }
 
-pub(crate) async fn groups(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Groups).await?))
+pub(crate) async fn groups(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Groups)).await?))
 }
 
-pub(crate) async fn group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn group(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let name = path.get("name").cloned().unwrap_or_default();
-    let all = look(&app, &headers, &path, Look::Groups).await?;
-    let found = all.get("groups").and_then(Value::as_array).into_iter().flatten().find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
+    let all = look(&app, &headers, &path, Look::Operator(Ledger::Groups)).await?;
+    let found = all
+        .get("groups")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
     match found {
         Some(group) => Ok(wire::ok(group)),
         None => Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")).into()),
     }
 }
 
-pub(crate) async fn set_group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn set_group(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let members = body.get("members").and_then(Value::as_array).map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+    let members = body
+        .get("members")
+        .and_then(Value::as_array)
+        .map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
     let members = members.flatten().ok_or_else(|| bad("members", "is a list of addresses"))?;
     let name = path.get("name").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::SetGroup(name, members)).await
 }
 
-pub(crate) async fn delete_group(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn delete_group(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let name = path.get("name").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::DeleteGroup(name)).await
 }
 
-pub(crate) async fn role(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn role(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire).ok_or_else(|| bad("role", "master, member or observer"))?;
+    let role = body
+        .get("role")
+        .and_then(Value::as_str)
+        .and_then(Role::from_wire)
+        .ok_or_else(|| bad("role", "master, member or observer"))?;
     let address = path.get("address").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::Role(address, role)).await
 }
 
-pub(crate) async fn remove_member(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn remove_member(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let address = path.get("address").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::Remove(address)).await
 }
 
-pub(crate) async fn set_mod(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn set_mod(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let mut config = rialto_node::standard_mod(path.get("name").map(String::as_str).unwrap_or_default())?;
     if let Some(map) = body.get("config") {
         config.config = map.as_object().cloned().ok_or_else(|| bad("config", "is an object"))?;
     }
     if let Some(list) = body.get("intercepts") {
-        config.intercepts = serde_json::from_value(list.clone()).map_err(|_| bad("intercepts", "is a list of patterns"))?;
+        config.intercepts =
+            serde_json::from_value(list.clone()).map_err(|_| bad("intercepts", "is a list of patterns"))?;
     }
     if let Some(priority) = body.get("priority") {
-        config.priority = priority.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))?;
+        config.priority =
+            priority.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))?;
     }
     if let Some(enabled) = body.get("enabled") {
         config.enabled = enabled.as_bool().ok_or_else(|| bad("enabled", "is true or false"))?;
@@ -198,13 +269,21 @@ pub(crate) async fn set_mod(State(app): State<App>, Path(path): Path<Params>, he
     act(&app, &headers, &path, AdminOp::SetMod(config)).await
 }
 
-pub(crate) async fn remove_mod(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn remove_mod(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let name = path.get("name").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::RemoveMod(name)).await
 }
 
-pub(crate) async fn dead_letters(State(app): State<App>, Path(path): Path<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::DeadLetters).await?))
+pub(crate) async fn dead_letters(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::DeadLetters)).await?))
 }
 
 impl App {
@@ -226,10 +305,19 @@ pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>
         at.map(|i| codes.swap_remove(i)).is_some()
     };
     if !known {
-        return Err(Fault::new(ErrorCode::InvalidToken, "this link was used or never made; restart `rialto up` for another").into());
+        return Err(Fault::new(
+            ErrorCode::InvalidToken,
+            "this link was used or never made; restart `rialto up` for another",
+        )
+        .into());
     }
     let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
-    let caller = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), claimed: Some("human:operator".into()), ..Caller::default() });
+    let caller = Arc::new(Caller {
+        operator: true,
+        dialect: Some(Dialect::Seed),
+        claimed: Some("human:operator".into()),
+        ..Caller::default()
+    });
     let event = json!({ "type": "network.agent.join", "target": "core", "payload": { "agent_id": "human:operator" } });
     let answers = network.emit(&caller, vec![Bytes::from(event.to_string())]).await?;
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
@@ -240,7 +328,9 @@ pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>
         map.insert("role".into(), json!("master"));
     }
     let mut response = wire::ok(&data).into_response();
-    if let Some(cookie) = answered.session_id.and_then(|s| format!("rialto_session={s}; HttpOnly; SameSite=Strict; Path=/").parse().ok()) {
+    if let Some(cookie) =
+        answered.session_id.and_then(|s| format!("rialto_session={s}; HttpOnly; SameSite=Strict; Path=/").parse().ok())
+    {
         response.headers_mut().insert(axum::http::header::SET_COOKIE, cookie);
     }
     Ok(response)

@@ -31,7 +31,9 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
         return match Bearer::from_authorization(value) {
             Some(Ok(Bearer::Jwt(_))) => Err(Fault::new(ErrorCode::Unsupported, "JWTs are not offered here yet")),
             Some(Ok(bearer)) => Ok(Some(bearer.secret().sha256())),
-            Some(Err(_)) | None => Err(Fault::new(ErrorCode::Unauthenticated, "Authorization must be: Bearer <token or session id>")),
+            Some(Err(_)) | None => {
+                Err(Fault::new(ErrorCode::Unauthenticated, "Authorization must be: Bearer <token or session id>"))
+            }
         };
     }
     Ok(header(headers, "x-workspace-token").map(sha256))
@@ -43,17 +45,26 @@ pub(crate) fn compat_address(name: &str) -> String {
 }
 
 /// Reads credentials, dialect and network of a call. `path` is the network of `/v1/ws/{id}/…`; `query_token` admits `?token=`.
-pub(crate) fn call(app: &App, headers: &HeaderMap, params: &Params, path: Option<&str>, body: &Value, query_token: bool) -> Result<Call, Refusal> {
+pub(crate) fn call(
+    app: &App,
+    headers: &HeaderMap,
+    params: &Params,
+    path: Option<&str>,
+    body: &Value,
+    query_token: bool,
+) -> Result<Call, Refusal> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).or_else(|| params.get(key).map(String::as_str));
     let mut bearer = bearer(headers)?;
     if bearer.is_none() && query_token {
         bearer = params.get("token").map(|t| sha256(t));
     }
-    let agent_name = body.get("agent_name").and_then(Value::as_str).or_else(|| params.get("agent_name").map(String::as_str));
+    let agent_name =
+        body.get("agent_name").and_then(Value::as_str).or_else(|| params.get("agent_name").map(String::as_str));
     let compat = headers.contains_key("x-workspace-token") || agent_name.is_some();
     let body_token = text("token").filter(|_| compat).map(sha256);
     let bearer = bearer.or(body_token);
-    let claimed = header(headers, "x-agent-name").or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
+    let claimed =
+        header(headers, "x-agent-name").or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
     let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
     let session = header(headers, "x-session-id").or_else(|| text("session_id")).map(sha256);
     let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
@@ -84,7 +95,10 @@ pub(crate) fn call(app: &App, headers: &HeaderMap, params: &Params, path: Option
 pub(crate) fn operator(app: &App, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
     match bearer(headers)? {
         Some(hash) if app.node.is_operator(&hash) => Ok(Arc::new(Caller { operator: true, ..Caller::default() })),
-        Some(_) => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's: show the admin secret of the run file").into()),
+        Some(_) => {
+            Err(Fault::new(ErrorCode::Forbidden, "this is the operator's: show the admin secret of the run file")
+                .into())
+        }
         None => Err(Fault::new(ErrorCode::Unauthenticated, "show the admin secret of the run file as Bearer").into()),
     }
 }

@@ -30,7 +30,11 @@ fn parameters(op: &Op, path: &str) -> Vec<Value> {
         list.push(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
         rest = tail;
     }
-    list.extend(op.query.iter().map(|name| json!({ "name": name, "in": "query", "required": false, "schema": { "type": "string" } })));
+    list.extend(
+        op.query
+            .iter()
+            .map(|name| json!({ "name": name, "in": "query", "required": false, "schema": { "type": "string" } })),
+    );
     list
 }
 
@@ -140,7 +144,10 @@ fn asyncapi_json(base: &str, network: &Network) -> Value {
             ((*name).to_owned(), json!({ "name": name, "payload": schema }))
         })
         .collect();
-    let refs: Map<String, Value> = MESSAGES.iter().map(|(n, _)| ((*n).to_owned(), json!({ "$ref": format!("#/components/messages/{n}") }))).collect();
+    let refs: Map<String, Value> = MESSAGES
+        .iter()
+        .map(|(n, _)| ((*n).to_owned(), json!({ "$ref": format!("#/components/messages/{n}") })))
+        .collect();
     let channel = |address: &str| json!({ "address": address, "messages": refs.clone() });
     json!({
         "asyncapi": "3.0.0",
@@ -168,7 +175,11 @@ pub(crate) async fn asyncapi(State(app): State<App>, headers: HeaderMap) -> Resu
     Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
 }
 
-pub(crate) async fn network_asyncapi(State(app): State<App>, Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn network_asyncapi(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let network = app.node.network(&name).ok_or(ErrorCode::NetworkNotFound)?;
     Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
 }

@@ -63,27 +63,31 @@ pub fn statuses(code: ErrorCode) -> (u16, i32) {
         C::RateLimited | C::RecipientQueueFull | C::NetworkFull | C::TooManySessions => (429, RESOURCE_EXHAUSTED),
         C::ModFailed | C::Internal => (500, INTERNAL),
         C::Unsupported => (501, UNIMPLEMENTED),
-        C::NetworkPaused | C::OwnerUnavailable | C::StorageUnavailable | C::RegistrarUnavailable | C::ShuttingDown => (503, UNAVAILABLE),
+        C::NetworkPaused | C::OwnerUnavailable | C::StorageUnavailable | C::RegistrarUnavailable | C::ShuttingDown => {
+            (503, UNAVAILABLE)
+        }
         C::Timeout => (504, DEADLINE_EXCEEDED),
     }
 }
 
-/// WebSocket close code of a code.
+/// WebSocket close code of a code: some have their own, the rest go by HTTP status.
 pub fn close_code(code: ErrorCode) -> u16 {
-    match code {
-        ErrorCode::SessionRevoked | ErrorCode::SessionExpired => 4409,
-        ErrorCode::NetworkArchived => 4410,
-        ErrorCode::NetworkNotFound => 4404,
-        ErrorCode::ShuttingDown => 1001,
-        ErrorCode::JoinRequired => 4408,
-        ErrorCode::TooLarge => 1009,
-        _ => match statuses(code).0 {
-            401 => 4401,
-            403 => 4403,
-            400 => 4400,
-            _ => 1011,
-        },
-    }
+    const OWN: &[(ErrorCode, u16)] = &[
+        (ErrorCode::SessionRevoked, 4409),
+        (ErrorCode::SessionExpired, 4409),
+        (ErrorCode::NetworkArchived, 4410),
+        (ErrorCode::NetworkNotFound, 4404),
+        (ErrorCode::ShuttingDown, 1001),
+        (ErrorCode::JoinRequired, 4408),
+        (ErrorCode::TooLarge, 1009),
+    ];
+    let own = OWN.iter().find(|(c, _)| *c == code).map(|(_, close)| *close);
+    own.unwrap_or(match statuses(code).0 {
+        401 => 4401,
+        403 => 4403,
+        400 => 4400,
+        _ => 1011,
+    })
 }
 
 /// A refusal on its way to an HTTP client, with the event it is about.
@@ -113,7 +117,8 @@ impl IntoResponse for Refusal {
         });
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(body)).into_response();
-        let wait = self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(serde_json::Value::as_u64);
+        let wait =
+            self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(serde_json::Value::as_u64);
         if let Some(ms) = wait {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
         }

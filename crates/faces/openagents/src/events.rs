@@ -18,22 +18,37 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// `POST /v1/events`: one event, an array, or NDJSON.
-pub(crate) async fn post(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn post(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let text = std::str::from_utf8(&body).map_err(|_| Fault::new(ErrorCode::InvalidJson, "the body is not UTF-8"))?;
     let ndjson = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok()).is_some_and(|c| c.contains("ndjson"));
     if ndjson {
-        let frames: Vec<Bytes> = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(|l| body.slice_ref(l.as_bytes())).collect();
+        let frames: Vec<Bytes> =
+            text.lines().map(str::trim).filter(|l| !l.is_empty()).map(|l| body.slice_ref(l.as_bytes())).collect();
         return batch(&app, &path, &params, &headers, frames).await;
     }
     if text.trim_start().starts_with('[') {
-        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
+        let items: Vec<&RawValue> = serde_json::from_str(text)
+            .map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
         let frames = items.iter().map(|raw| body.slice_ref(raw.get().as_bytes())).collect();
         return batch(&app, &path, &params, &headers, frames).await;
     }
     single(&app, &path, &params, &headers, &body, text).await
 }
 
-async fn single(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, body: &Bytes, text: &str) -> Result<Response, Refusal> {
+async fn single(
+    app: &App,
+    path: &Scope,
+    params: &Params,
+    headers: &HeaderMap,
+    body: &Bytes,
+    text: &str,
+) -> Result<Response, Refusal> {
     let envelope = Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?;
     let wait = wait_seconds(params)?;
     let named = json!({ "network": envelope.network });
@@ -51,7 +66,17 @@ async fn single(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, b
             if let Some(query) = &answered.query {
                 let result = call.network.query(&call.caller, query).await?;
                 let page = wire::page_json(&result.events, result.has_more, result.next, View::Log);
-                response = Some(wire::server_event("network.events.response", "core", call.network.id(), &page, answered.event_id.as_deref()).json().to_owned());
+                response = Some(
+                    wire::server_event(
+                        "network.events.response",
+                        "core",
+                        call.network.id(),
+                        &page,
+                        answered.event_id.as_deref(),
+                    )
+                    .json()
+                    .to_owned(),
+                );
             }
             if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
                 response = reply_to(&call, &accepted.event_id, seq, wait).await?;
@@ -79,9 +104,17 @@ fn keyed(call: &Call, key: &str, text: &str) -> Result<Bytes, Refusal> {
     Ok(Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}")))
 }
 
-async fn batch(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, frames: Vec<Bytes>) -> Result<Response, Refusal> {
+async fn batch(
+    app: &App,
+    path: &Scope,
+    params: &Params,
+    headers: &HeaderMap,
+    frames: Vec<Bytes>,
+) -> Result<Response, Refusal> {
     if frames.len() > limits::BATCH_EVENTS_MAX {
-        return Err(Fault::new(ErrorCode::TooLarge, format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX)).into());
+        return Err(
+            Fault::new(ErrorCode::TooLarge, format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX)).into()
+        );
     }
     let first = frames.first().and_then(|f| std::str::from_utf8(f).ok()).and_then(|t| Envelope::parse(t).ok());
     let named = json!({ "network": first.as_ref().and_then(|e| e.network.as_deref()) });
@@ -100,9 +133,11 @@ async fn batch(app: &App, path: &Scope, params: &Params, headers: &HeaderMap, fr
 /// `wait` in seconds, within bounds.
 pub(crate) fn wait_seconds(params: &Params) -> Result<Option<Duration>, Refusal> {
     let Some(text) = params.get("wait") else { return Ok(None) };
-    let seconds: f64 = text.parse().ok().filter(|s| (0.0..=limits::WAIT_SECONDS_MAX as f64).contains(s)).ok_or_else(|| {
-        Fault::new(ErrorCode::InvalidArgument, format!("wait is 0 to {} seconds", limits::WAIT_SECONDS_MAX)).field("wait")
-    })?;
+    let seconds: f64 =
+        text.parse().ok().filter(|s| (0.0..=limits::WAIT_SECONDS_MAX as f64).contains(s)).ok_or_else(|| {
+            Fault::new(ErrorCode::InvalidArgument, format!("wait is 0 to {} seconds", limits::WAIT_SECONDS_MAX))
+                .field("wait")
+        })?;
     Ok(Some(Duration::from_secs_f64(seconds)))
 }
 
@@ -110,7 +145,13 @@ pub(crate) fn wait_seconds(params: &Params) -> Result<Option<Duration>, Refusal>
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
     let deadline = tokio::time::Instant::now() + wait;
     let mut head = call.network.head();
-    let view = if call.network.look(&call.caller, Look::Profile).await?.get("capabilities").is_some_and(|c| c.to_string().contains("network.events")) {
+    let view = if call
+        .network
+        .look(&call.caller, Look::Profile)
+        .await?
+        .get("capabilities")
+        .is_some_and(|c| c.to_string().contains("network.events"))
+    {
         View::Log
     } else {
         View::Inbox
@@ -142,7 +183,9 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
 /// Reads the filters of a history read from the query string.
 pub(crate) fn query_of(params: &Params, call: &Call) -> Result<Query, Refusal> {
     let text = |key: &str| params.get(key).filter(|v| !v.is_empty()).cloned();
-    let bad = |key: &str, what: &str| Refusal::from(Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key));
+    let bad = |key: &str, what: &str| {
+        Refusal::from(Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key))
+    };
     let number = |key: &str| -> Result<Option<u64>, Refusal> {
         text(key).map(|v| v.parse().map_err(|_| bad(key, "a time in milliseconds"))).transpose()
     };
@@ -191,7 +234,12 @@ fn default_view(call: &Call) -> View {
 }
 
 /// `GET /v1/events`: a page; `after` acks what came before it, `wait` long-polls.
-pub(crate) async fn get(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn get(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     let query = query_of(&params, &call)?;
     query.checked_limit()?;
@@ -220,7 +268,9 @@ async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<Quer
     loop {
         head.borrow_and_update();
         let result = call.network.query(&call.caller, query).await?;
-        let Some(deadline) = deadline.filter(|_| result.events.is_empty() && !result.has_more) else { return Ok(result) };
+        let Some(deadline) = deadline.filter(|_| result.events.is_empty() && !result.has_more) else {
+            return Ok(result);
+        };
         if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
             return Ok(result);
         }
@@ -228,13 +278,21 @@ async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<Quer
 }
 
 /// `POST /v1/ack` {ids | up_to}.
-pub(crate) async fn ack(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn ack(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let payload = object(&body)?;
     let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
     let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
     let ids = match payload.get("ids") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(list)) => list.iter().map(|v| v.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<_, _>>()?,
+        Some(Value::Array(list)) => {
+            list.iter().map(|v| v.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<_, _>>()?
+        }
         Some(_) => return Err(bad().into()),
     };
     let up_to = payload.get("up_to").and_then(Value::as_str).map(str::to_owned);
@@ -246,14 +304,24 @@ pub(crate) async fn ack(State(app): State<App>, path: Scope, UrlQuery(params): U
 }
 
 /// `GET /v1/events/{id}/explain`.
-pub(crate) async fn explain(State(app): State<App>, Path(path): Path<Params>, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, path.get("network").map(String::as_str), &Value::Null, false)?;
     let id = path.get("id").cloned().unwrap_or_default();
     Ok(wire::ok(&call.network.explain(&call.caller, &id).await?))
 }
 
 /// `GET /v1/events/latest-per-channel?type=`.
-pub(crate) async fn latest_per_channel(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn latest_per_channel(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     let list = call.network.look(&call.caller, Look::Channels).await?;
     let mut out = serde_json::Map::new();
@@ -262,7 +330,12 @@ pub(crate) async fn latest_per_channel(State(app): State<App>, path: Scope, UrlQ
         let query = Query {
             limit: Some(1),
             view: Some(View::Log),
-            filter: Filter { channel: Some(name.to_owned()), kind: params.get("type").cloned(), descending: true, ..Filter::default() },
+            filter: Filter {
+                channel: Some(name.to_owned()),
+                kind: params.get("type").cloned(),
+                descending: true,
+                ..Filter::default()
+            },
             ..Query::default()
         };
         let result = call.network.query(&call.caller, &query).await?;

@@ -24,12 +24,23 @@ pub(crate) fn object(body: &Bytes) -> Result<Value, Refusal> {
     if body.is_empty() {
         return Ok(json!({}));
     }
-    let value: Value = serde_json::from_slice(body).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
-    if value.is_object() { Ok(value) } else { Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into()) }
+    let value: Value =
+        serde_json::from_slice(body).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
+    }
 }
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
-pub(crate) async fn join(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn join(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let mut payload = object(&body)?;
     let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
     let source = call.caller.claimed.clone();
@@ -53,7 +64,13 @@ async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, 
 }
 
 /// `POST /v1/leave`.
-pub(crate) async fn leave(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn leave(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let payload = object(&body)?;
     let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
     let kept = json!({ "forget": payload.get("forget").and_then(Value::as_bool).unwrap_or(false), "reason": payload.get("reason") });
@@ -62,29 +79,42 @@ pub(crate) async fn leave(State(app): State<App>, path: Scope, Query(params): Qu
     match answered.result {
         Ok(accepted) => {
             let mut data = accepted.result.unwrap_or_default();
-            let name = data.get("address").and_then(Value::as_str).and_then(|a| a.split_once(':')).map(|(_, n)| n.to_owned());
+            let name =
+                data.get("address").and_then(Value::as_str).and_then(|a| a.split_once(':')).map(|(_, n)| n.to_owned());
             if let Some(map) = data.as_object_mut() {
                 map.insert("agent_name".into(), json!(name));
             }
             Ok(wire::ok(&data))
         }
         // Compat clients leave without looking whether they are there.
-        Err(fault) if call.compat && matches!(fault.code, ErrorCode::NotAMember) => {
-            Ok(wire::ok(&json!({ "agent_name": payload.get("agent_name"), "address": call.caller.claimed, "status": "offline" })))
-        }
+        Err(fault) if call.compat && matches!(fault.code, ErrorCode::NotAMember) => Ok(wire::ok(
+            &json!({ "agent_name": payload.get("agent_name"), "address": call.caller.claimed, "status": "offline" }),
+        )),
         Err(fault) => Err(fault.into()),
     }
 }
 
 /// `POST /v1/heartbeat`.
-pub(crate) async fn heartbeat(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn heartbeat(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let payload = object(&body)?;
     let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
     Ok(wire::ok(&call.network.heartbeat(&call.caller).await?))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
-pub(crate) async fn remove(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn remove(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let payload = object(&body)?;
     // Here `agent_name` names who goes, not who asks.
     let whom = payload.get("address").or(payload.get("agent_name")).cloned().unwrap_or_default();
@@ -108,7 +138,12 @@ pub(crate) async fn remove(State(app): State<App>, path: Scope, Query(params): Q
 }
 
 /// `GET /v1/discover`.
-pub(crate) async fn discover(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn discover(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     let mut filter = serde_json::Map::new();
     for key in ["role", "status", "capability", "query"] {
@@ -121,33 +156,61 @@ pub(crate) async fn discover(State(app): State<App>, path: Scope, Query(params):
 }
 
 /// `GET /v1/channels`.
-pub(crate) async fn channels(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn channels(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Channels).await?))
 }
 
 /// `GET /v1/threads?channel=`.
-pub(crate) async fn threads(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn threads(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let channel = params.get("channel").cloned().ok_or_else(|| Fault::new(ErrorCode::InvalidArgument, "channel is required").field("channel"))?;
+    let channel = params
+        .get("channel")
+        .cloned()
+        .ok_or_else(|| Fault::new(ErrorCode::InvalidArgument, "channel is required").field("channel"))?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Threads(channel)).await?))
 }
 
 /// `GET /v1/events/conversations`.
-pub(crate) async fn conversations(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn conversations(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Conversations).await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
-pub(crate) async fn profile(State(app): State<App>, path: Scope, Query(params): Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn profile(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     let data = profile_json(&app, &call, &headers).await?;
     Ok(wire::ok(&data))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.
-pub(crate) async fn network_profile(state: State<App>, path: Scope, query: Query<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn network_profile(
+    state: State<App>,
+    path: Scope,
+    query: Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     profile(state, path, query, headers).await
 }
 

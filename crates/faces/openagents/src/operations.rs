@@ -19,18 +19,22 @@ pub(crate) async fn health() -> Response {
 /// 200 when every network takes writes, else 503.
 pub(crate) async fn ready(State(app): State<App>) -> Response {
     let health = app.node.store().health();
-    let store = app.node.networks().iter().all(rialto_node::Network::is_ready) && health.logs.iter().all(|l| l.broken.is_none());
+    let store = app.node.networks().iter().all(rialto_node::Network::is_ready)
+        && health.logs.iter().all(|l| l.broken.is_none());
     let ready = app.node.is_ready() && store;
     let queue = health.logs.iter().map(|l| l.waiting).sum::<u64>();
     let body = json!({ "ready": ready, "checks": { "store": store, "listeners": true, "queue": queue } });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
 }
 
+/// Picks labelled values out of a network's counters.
+type Pick<'a> = &'a dyn Fn(&[(&'static str, u64)]) -> Vec<(String, f64)>;
+
 /// Prometheus text.
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     let mut out = String::new();
     let networks = app.node.networks();
-    let mut row = |name: &str, kind: &str, label: &str, pick: &dyn Fn(&[(&'static str, u64)]) -> Vec<(String, f64)>| {
+    let mut row = |name: &str, kind: &str, pick: Pick<'_>| {
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}");
         for network in &networks {
             for (extra, value) in pick(&network.counters().read()) {
@@ -38,26 +42,29 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
                 let _ = writeln!(out, "rialto_{name}{{network=\"{}\"{sep}{extra}}} {value}", network.id());
             }
         }
-        let _ = label;
     };
-    let get = |all: &[(&'static str, u64)], key: &str| all.iter().find(|(k, _)| *k == key).map_or(0.0, |(_, v)| *v as f64);
-    row("events_total", "counter", "", &|c| {
+    let get =
+        |all: &[(&'static str, u64)], key: &str| all.iter().find(|(k, _)| *k == key).map_or(0.0, |(_, v)| *v as f64);
+    row("events_total", "counter", &|c| {
         ["accepted", "refused", "duplicates"].iter().map(|k| (format!("result=\"{k}\""), get(c, k))).collect()
     });
-    row("deliveries_total", "counter", "", &|c| ["delivered", "redelivered", "acked"].iter().map(|k| (format!("outcome=\"{k}\""), get(c, k))).collect());
-    row("signals_total", "counter", "", &|c| vec![(String::new(), get(c, "signals"))]);
-    row("dead_letters", "gauge", "", &|c| vec![(String::new(), get(c, "dead"))]);
-    row("sessions", "gauge", "", &|c| vec![("transport=\"stream\"".to_owned(), get(c, "streams"))]);
-    row("members", "gauge", "", &|c| {
+    row("deliveries_total", "counter", &|c| {
+        ["delivered", "redelivered", "acked"].iter().map(|k| (format!("outcome=\"{k}\""), get(c, k))).collect()
+    });
+    row("signals_total", "counter", &|c| vec![(String::new(), get(c, "signals"))]);
+    row("dead_letters", "gauge", &|c| vec![(String::new(), get(c, "dead"))]);
+    row("sessions", "gauge", &|c| vec![("transport=\"stream\"".to_owned(), get(c, "streams"))]);
+    row("members", "gauge", &|c| {
         let (all, online) = (get(c, "members"), get(c, "online"));
         vec![("status=\"online\"".to_owned(), online), ("status=\"offline\"".to_owned(), (all - online).max(0.0))]
     });
-    row("commits_total", "counter", "", &|c| vec![(String::new(), get(c, "commits"))]);
-    row("commit_seconds_total", "counter", "", &|c| vec![(String::new(), get(c, "commit_micros") / 1e6)]);
+    row("commits_total", "counter", &|c| vec![(String::new(), get(c, "commits"))]);
+    row("commit_seconds_total", "counter", &|c| vec![(String::new(), get(c, "commit_micros") / 1e6)]);
     let health = app.node.store().health();
     let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {}", health.free_bytes);
     let _ = writeln!(out, "# TYPE rialto_store_used_bytes gauge\nrialto_store_used_bytes {}", health.used_bytes);
-    let _ = writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", app.node.uptime().as_secs());
+    let _ =
+        writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", app.node.uptime().as_secs());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
 }
 
@@ -66,25 +73,50 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
     let caller = auth::operator(&app, &headers)?;
     let health = app.node.store().health();
     let mut checks: Vec<Value> = Vec::new();
-    let mut check = |name: &str, ok: bool, detail: String| checks.push(json!({ "name": name, "ok": ok, "detail": detail }));
+    let mut check =
+        |name: &str, ok: bool, detail: String| checks.push(json!({ "name": name, "ok": ok, "detail": detail }));
     for log in &health.logs {
-        let detail = log.broken.clone().unwrap_or_else(|| format!("lsn {}, durable {}, {} segments", log.last_lsn, log.durable_lsn, log.segments));
+        let detail = log
+            .broken
+            .clone()
+            .unwrap_or_else(|| format!("lsn {}, durable {}, {} segments", log.last_lsn, log.durable_lsn, log.segments));
         check(&format!("log {}", log.class), log.broken.is_none(), detail);
     }
-    check("free space", health.free_bytes > 256 << 20, format!("{} bytes free, {} used by this node", health.free_bytes, health.used_bytes));
-    check("damage", health.notes.is_empty(), health.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    check(
+        "free space",
+        health.free_bytes > 256 << 20,
+        format!("{} bytes free, {} used by this node", health.free_bytes, health.used_bytes),
+    );
+    check(
+        "damage",
+        health.notes.is_empty(),
+        health.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    );
     for network in app.node.networks() {
         let started = Instant::now();
-        let answer = network.look(&caller, rialto_node::command::Look::Operator).await;
+        let answer =
+            network.look(&caller, rialto_node::command::Look::Operator(rialto_node::command::Ledger::Network)).await;
         let took = started.elapsed();
         let detail = match &answer {
-            Ok(info) => format!("answers in {} µs, {} events, {} members", took.as_micros(), info.get("head").unwrap_or(&Value::Null), info.get("members").unwrap_or(&Value::Null)),
+            Ok(info) => format!(
+                "answers in {} µs, {} events, {} members",
+                took.as_micros(),
+                info.get("head").unwrap_or(&Value::Null),
+                info.get("members").unwrap_or(&Value::Null)
+            ),
             Err(fault) => fault.to_string(),
         };
         check(&format!("network {}", network.id()), answer.is_ok() && network.is_ready(), detail);
     }
     let days = (app.node.uptime().as_secs_f64() / 86_400.0).max(1.0 / 1440.0);
-    let accepted: u64 = app.node.networks().iter().flat_map(|n| n.counters().read()).filter(|(k, _)| *k == "accepted").map(|(_, v)| v).sum();
+    let accepted: u64 = app
+        .node
+        .networks()
+        .iter()
+        .flat_map(|n| n.counters().read())
+        .filter(|(k, _)| *k == "accepted")
+        .map(|(_, v)| v)
+        .sum();
     let ok = checks.iter().all(|c| c.get("ok").and_then(Value::as_bool) == Some(true));
     let data = json!({
         "ok": ok, "checks": checks, "uptime_s": app.node.uptime().as_secs(),

@@ -45,8 +45,27 @@ pub struct Op {
 
 /// Filters of every history read.
 const FILTERS: &[&str] = &[
-    "network", "after", "before", "limit", "sort", "type", "channel", "target", "source", "target_agents", "member", "conversation",
-    "in_reply_to", "thread", "search", "since", "until", "view", "ack", "wait", "token",
+    "network",
+    "after",
+    "before",
+    "limit",
+    "sort",
+    "type",
+    "channel",
+    "target",
+    "source",
+    "target_agents",
+    "member",
+    "conversation",
+    "in_reply_to",
+    "thread",
+    "search",
+    "since",
+    "until",
+    "view",
+    "ack",
+    "wait",
+    "token",
 ];
 
 macro_rules! ops {
@@ -129,11 +148,14 @@ pub fn router(app: App) -> Router {
 }
 
 async fn not_found() -> Response {
-    crate::error::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them")).into_response()
+    crate::error::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them"))
+        .into_response()
 }
 
 async fn not_allowed() -> Response {
-    let mut response = crate::error::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method")).into_response();
+    let mut response =
+        crate::error::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method"))
+            .into_response();
     *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
     response
 }
@@ -141,10 +163,13 @@ async fn not_allowed() -> Response {
 /// DNS rebinding: a Host or Origin that is not ours is refused before anything is looked at.
 async fn check_origin(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let host = request.uri().authority().map(|a| a.as_str().to_owned()).or_else(|| {
-        headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned)
-    });
-    let refuse = |what: String| crate::error::Refusal::from(Fault::new(ErrorCode::OriginForbidden, what)).into_response();
+    let host = request
+        .uri()
+        .authority()
+        .map(|a| a.as_str().to_owned())
+        .or_else(|| headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned));
+    let refuse =
+        |what: String| crate::error::Refusal::from(Fault::new(ErrorCode::OriginForbidden, what)).into_response();
     if let Some(host) = &host
         && !host_allowed(&app, host)
     {
@@ -182,7 +207,12 @@ fn is_loopback(name: &str) -> bool {
 fn host_allowed(app: &App, host: &str) -> bool {
     let name = host_name(host);
     let listen = host_name(&app.config.listen);
-    let public = app.config.public_url.as_deref().and_then(|u| u.split_once("://")).map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
+    let public = app
+        .config
+        .public_url
+        .as_deref()
+        .and_then(|u| u.split_once("://"))
+        .map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
     is_loopback(name)
         || name == listen
         || public.is_some_and(|p| host_name(p).eq_ignore_ascii_case(name))

@@ -25,7 +25,12 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const CHUNKS: usize = 4;
 
 /// `GET /v1/events/stream`.
-pub(crate) async fn stream(State(app): State<App>, path: Scope, UrlQuery(params): UrlQuery<Params>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn stream(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, true)?;
     let mut query = query_of(&params, &call)?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
@@ -61,7 +66,15 @@ pub(crate) async fn stream(State(app): State<App>, path: Scope, UrlQuery(params)
 }
 
 /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
-async fn follow(call: Call, query: Query, cursor: u64, mut head: watch::Receiver<u64>, typed: bool, tx: mpsc::Sender<Bytes>, stop: CancellationToken) {
+async fn follow(
+    call: Call,
+    query: Query,
+    cursor: u64,
+    mut head: watch::Receiver<u64>,
+    typed: bool,
+    tx: mpsc::Sender<Bytes>,
+    stop: CancellationToken,
+) {
     let view = query.view.unwrap_or(View::Log);
     let mut cursor = cursor;
     if tx.send(Bytes::from_static(b"retry: 2000\n\n")).await.is_err() {
@@ -82,7 +95,11 @@ async fn follow(call: Call, query: Query, cursor: u64, mut head: watch::Receiver
         let mut chunk = String::new();
         for record in &result.events {
             let name = if typed { record.event.kind() } else { "message" };
-            chunk.push_str(&format!("id: {}\nevent: {name}\ndata: {}\n\n", record.event.id(), wire::event_json(record, view)));
+            chunk.push_str(&format!(
+                "id: {}\nevent: {name}\ndata: {}\n\n",
+                record.event.id(),
+                wire::event_json(record, view)
+            ));
         }
         if !chunk.is_empty() && tx.send(Bytes::from(chunk)).await.is_err() {
             return;

@@ -52,7 +52,8 @@ pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, m
     let (outbox, inbox) = mpsc::channel(limits::OUTBOX_FRAMES_MAX);
     let caller = Arc::new(caller);
     let connection = network.connection();
-    let conversation = Conversation { network: network.clone(), caller: caller.clone(), connection, outbox, bad_frames: 0 };
+    let conversation =
+        Conversation { network: network.clone(), caller: caller.clone(), connection, outbox, bad_frames: 0 };
     let renderer = Renderer { network: network.clone(), caller, address: "core".to_owned(), batch_acks: false };
     (conversation, renderer, inbox)
 }
@@ -145,7 +146,13 @@ impl Renderer {
         rendered
     }
 
-    async fn answer(&mut self, answered: Answered, rendered: &mut Rendered, accepted: &mut Vec<(String, u64)>, durability: &str) {
+    async fn answer(
+        &mut self,
+        answered: Answered,
+        rendered: &mut Rendered,
+        accepted: &mut Vec<(String, u64)>,
+        durability: &str,
+    ) {
         let id = answered.event_id.as_deref();
         let result = match &answered.result {
             Err(fault) => {
@@ -164,13 +171,23 @@ impl Renderer {
             let address = result.result.as_ref().and_then(|r| r.get("address")).and_then(serde_json::Value::as_str);
             self.address = address.unwrap_or("core").to_owned();
         }
-        let plain = self.batch_acks && result.joined.is_none() && result.result.is_none() && result.response.is_none() && answered.query.is_none();
+        let plain = self.batch_acks
+            && result.joined.is_none()
+            && result.result.is_none()
+            && result.response.is_none()
+            && answered.query.is_none();
         match (plain, result.seq) {
             (true, Some(seq)) if !answered.silent => accepted.push((result.event_id.clone(), seq)),
             _ => {
                 if !answered.silent {
                     self.flush_acks(accepted, durability, rendered);
-                    let ack = wire::server_event("network.event.ack", &self.address, self.network.id(), &wire::ack_payload(&answered), id);
+                    let ack = wire::server_event(
+                        "network.event.ack",
+                        &self.address,
+                        self.network.id(),
+                        &wire::ack_payload(&answered),
+                        id,
+                    );
                     rendered.frames.push(Bytes::copy_from_slice(ack.json().as_bytes()));
                 }
             }

@@ -30,7 +30,13 @@ const STALLED_AFTER: Duration = Duration::from_secs(30);
 const READ_TEXTS: usize = 256;
 
 /// `GET /ws/{network}`.
-pub(crate) async fn upgrade(State(app): State<App>, Path(name): Path<String>, Query(params): Query<Params>, headers: HeaderMap, ws: WebSocketUpgrade) -> Result<Response, Refusal> {
+pub(crate) async fn upgrade(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    ws: WebSocketUpgrade,
+) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, Some(&name), &Value::Null, true)?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let ws = ws
@@ -56,7 +62,13 @@ struct Gauge {
 }
 
 /// Runs until the peer leaves, the session ends or the node stops. What was not acked is still pending.
-async fn run(socket: WebSocket, mut conversation: Conversation, renderer: Renderer, inbox: mpsc::Receiver<Vec<Out>>, stop: CancellationToken) {
+async fn run(
+    socket: WebSocket,
+    mut conversation: Conversation,
+    renderer: Renderer,
+    inbox: mpsc::Receiver<Vec<Out>>,
+    stop: CancellationToken,
+) {
     let (sink, mut stream) = socket.split();
     let gauge = Arc::new(Gauge::default());
     let (close, closing) = mpsc::channel(1);
@@ -71,10 +83,17 @@ async fn run(socket: WebSocket, mut conversation: Conversation, renderer: Render
 }
 
 /// Reads until the end; gives the close code to send, if one is due.
-async fn read(stream: &mut SplitStream<WebSocket>, conversation: &mut Conversation, gauge: &Gauge, writer: &tokio::task::JoinHandle<()>) -> Option<(u16, &'static str)> {
+async fn read(
+    stream: &mut SplitStream<WebSocket>,
+    conversation: &mut Conversation,
+    gauge: &Gauge,
+    writer: &tokio::task::JoinHandle<()>,
+) -> Option<(u16, &'static str)> {
     let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
     loop {
-        while gauge.unanswered.load(Ordering::Acquire) >= isize::try_from(limits::UNANSWERED_EVENTS_MAX).unwrap_or(isize::MAX) {
+        while gauge.unanswered.load(Ordering::Acquire)
+            >= isize::try_from(limits::UNANSWERED_EVENTS_MAX).unwrap_or(isize::MAX)
+        {
             gauge.changed.notified().await;
             if writer.is_finished() {
                 return None;
@@ -134,7 +153,14 @@ async fn writer_gone(writer: &tokio::task::JoinHandle<()>) {
 type Sink = SplitSink<WebSocket, Message>;
 
 /// Writes what the outbox brings: one flush per commit. Owns the sink until the end.
-async fn write(mut sink: Sink, mut renderer: Renderer, mut inbox: mpsc::Receiver<Vec<Out>>, mut closing: mpsc::Receiver<(u16, &'static str)>, gauge: Arc<Gauge>, stop: CancellationToken) {
+async fn write(
+    mut sink: Sink,
+    mut renderer: Renderer,
+    mut inbox: mpsc::Receiver<Vec<Out>>,
+    mut closing: mpsc::Receiver<(u16, &'static str)>,
+    gauge: Arc<Gauge>,
+    stop: CancellationToken,
+) {
     let mut ping = tokio::time::interval_at(tokio::time::Instant::now() + PING_EVERY, PING_EVERY);
     let mut close = None;
     while close.is_none() {

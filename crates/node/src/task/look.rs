@@ -1,7 +1,7 @@
 //! Small reads answered inside the task.
 
 use super::Task;
-use crate::command::Look;
+use crate::command::{Ledger, Look};
 use rialto_engine::{Caller, Clock, Viewer};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
@@ -36,11 +36,11 @@ impl Task {
             Look::Threads(channel) => self.threads(viewer, &channel),
             Look::Conversations => self.conversations(member),
             Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
-            Look::Operator | Look::Tokens | Look::Groups | Look::DeadLetters => {
+            Look::Operator(ledger) => {
                 if viewer != Viewer::Operator {
                     return Err(Fault::new(ErrorCode::Forbidden, "this is the operator's"));
                 }
-                Ok(self.operator(&what))
+                Ok(self.operator(ledger))
             }
         }
     }
@@ -187,10 +187,10 @@ impl Task {
         Ok(explanation.json)
     }
 
-    fn operator(&self, what: &Look) -> Value {
+    fn operator(&self, ledger: Ledger) -> Value {
         let book = &self.engine.state.book;
-        match what {
-            Look::Tokens => {
+        match ledger {
+            Ledger::Tokens => {
                 let list: Vec<Value> = book
                     .tokens
                     .iter()
@@ -198,7 +198,7 @@ impl Task {
                     .collect();
                 json!({ "tokens": list })
             }
-            Look::Groups => {
+            Ledger::Groups => {
                 let list: Vec<Value> = book
                     .groups
                     .iter()
@@ -206,7 +206,7 @@ impl Task {
                     .collect();
                 json!({ "groups": list })
             }
-            Look::DeadLetters => {
+            Ledger::DeadLetters => {
                 let list: Vec<Value> = book
                     .dead_letters
                     .iter()
@@ -214,7 +214,7 @@ impl Task {
                     .collect();
                 json!({ "dead_letters": list })
             }
-            _ => {
+            Ledger::Network => {
                 let mut out = serde_json::to_value(&book.settings).unwrap_or_default();
                 if let Some(map) = out.as_object_mut() {
                     map.insert("id".into(), json!(book.id));

@@ -1,0 +1,179 @@
+//! Running a node: store, networks, listener, run file, and an orderly stop.
+
+use crate::exit::CliError;
+use crate::place::{RunFile, RunNetwork};
+use crate::settings::Settings;
+use rialto_model::network::{Policy, Preset};
+use rialto_node::identity::Secret;
+use rialto_node::{AdminOp, CreateNetwork, Network, Node, NodeConfig, OpenError};
+use rialto_openagents::{App, FaceConfig};
+use rialto_serve::{Listener, tls};
+use rialto_store::StoreError;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+
+/// What the command line tells of a started node.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// The address it really listens on.
+    pub(crate) listen: SocketAddr,
+    /// The URL for commands and for the screen.
+    pub(crate) url: String,
+    /// The default network.
+    pub(crate) network: RunNetwork,
+    /// Nobody needs a token.
+    pub(crate) open: bool,
+    /// This run's secret for the command line.
+    pub(crate) admin_secret: rialto_client::Secret,
+    /// The network token, if it was made just now.
+    pub(crate) fresh_token: Option<rialto_client::Secret>,
+    /// Opens the browser as the operator, once.
+    pub(crate) browser_link: Option<String>,
+}
+
+/// A started node.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) about: About,
+    node: Node,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+fn log_to_stderr(settings: &Settings) {
+    let level: tracing::Level = settings.log.level.parse().unwrap_or(tracing::Level::INFO);
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    // A second subscriber in one process (tests) is refused; the first one stays.
+    let _ = if settings.log.json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
+}
+
+impl Running {
+    /// Opens the data directory, binds the listener and starts serving.
+    ///
+    /// A data directory held by another node is `CliError::conflict`, a port in use `CliError::unavailable`.
+    pub(crate) async fn start(settings: &Settings) -> Result<Running, CliError> {
+        log_to_stderr(settings);
+        let acceptor = match (&settings.server.tls_cert, &settings.server.tls_key) {
+            (Some(cert), Some(key)) => {
+                Some(tls::Acceptor::from_pem(cert, key).map_err(|e| CliError::usage(e.to_string()))?)
+            }
+            _ => None,
+        };
+        crate::place::private_dir(&settings.store.data)?;
+        let node = Node::open(NodeConfig {
+            data: Some(settings.store.data.clone()),
+            free_floor_bytes: Some(settings.store.free_space_floor_bytes),
+            budget_bytes: Some(settings.store.disk_budget_bytes).filter(|b| *b > 0),
+        })
+        .await
+        .map_err(|e| open_error(settings, e))?;
+        let (network, made) = default_network(&node, settings).await?;
+        let tls = acceptor.is_some();
+        let listener = Listener::bind(settings.server.listen, acceptor).await.map_err(|e| {
+            let message = format!("cannot listen on {}: {e}", settings.server.listen);
+            CliError::unavailable(message).next("choose another with --listen")
+        })?;
+        let listen = listener.local_addr().map_err(|e| CliError::internal(e.to_string()))?;
+        let scheme = if tls { "https" } else { "http" };
+        let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
+        let stop = CancellationToken::new();
+        let app = App {
+            node: node.clone(),
+            config: Arc::new(FaceConfig {
+                public_url: settings.server.public_url.clone(),
+                allowed_origins: settings.server.allowed_origins.clone(),
+                allowed_hosts: settings.server.allowed_hosts.clone(),
+                tls,
+                listen: listen.to_string(),
+            }),
+            stop: stop.clone(),
+            codes: Arc::new(Mutex::new(Vec::new())),
+        };
+        let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
+        let serving = tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
+        let now = network.settings();
+        let fresh_token = made.filter(|_| settings.network.token.is_none() && now.policy != Policy::Open);
+        let about = About {
+            listen,
+            url,
+            network: RunNetwork { id: network.id().to_owned(), name: now.name },
+            open: now.policy == Policy::Open,
+            admin_secret: node.admin_secret().expose().into(),
+            fresh_token: fresh_token.map(|t| t.expose().into()),
+            browser_link,
+        };
+        Ok(Running { about, node, stop, serving })
+    }
+
+    /// Serves until SIGINT or SIGTERM, then closes in order.
+    pub(crate) async fn until_stopped(self) -> Result<(), CliError> {
+        wait_for_signal().await;
+        tracing::info!("stopping");
+        // Networks say goodbye first, so that streams hear `shutting_down` before their carrier closes.
+        self.node.stop().await;
+        self.stop.cancel();
+        self.serving.await.map_err(|e| CliError::internal(format!("the listener ended badly: {e}")))
+    }
+}
+
+fn open_error(settings: &Settings, error: OpenError) -> CliError {
+    let data = settings.store.data.display();
+    match error {
+        OpenError::Store(StoreError::Locked { holder, .. }) => {
+            let who = match RunFile::read(&settings.store.data) {
+                Ok(Some(run)) => format!("pid {}, {}", run.pid, run.url),
+                _ => holder,
+            };
+            CliError::conflict(format!("{data} is in use by another node ({who})"))
+                .next("use that node, stop it, or choose another --data")
+        }
+        OpenError::Store(error @ StoreError::NewerFormat { .. }) => {
+            CliError::unavailable(error.to_string()).next("start it with the newer rialto")
+        }
+        OpenError::Store(error @ StoreError::ReadOnly { .. }) => {
+            CliError::unavailable(error.to_string()).next("make it writable, or choose another --data")
+        }
+        error @ (OpenError::Store(_) | OpenError::Load(_) | OpenError::Entropy(_)) => {
+            CliError::unavailable(format!("{data}: {error}")).next("`rialto verify` names what is damaged")
+        }
+    }
+}
+
+/// Brings the default network into the wished shape; gives its token if one was made now.
+async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, Option<Secret>), CliError> {
+    let refused = |fault: rialto_model::Fault| CliError::unavailable(fault.to_string());
+    let chosen = match &settings.network.token {
+        None => None,
+        Some(token) => Some(Secret::chosen_token(token.expose()).map_err(|e| CliError::usage(e.to_string()))?),
+    };
+    let Some(network) = node.default_network() else {
+        let mut wish = CreateNetwork::named(&settings.network.name, Preset::Workspace);
+        wish.policy = if settings.network.open { Policy::Open } else { Policy::Token };
+        wish.token = chosen;
+        return node.create_network(wish).await.map_err(refused);
+    };
+    if settings.network.open && network.settings().policy != Policy::Open {
+        network.admin(AdminOp::Settings(serde_json::json!({ "policy": "open" }))).await.map_err(refused)?;
+    }
+    if let Some(token) = chosen.filter(|t| !network.has_token(&t.sha256())) {
+        node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
+    }
+    Ok((network, None))
+}
+
+async fn wait_for_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminate = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut term) => {
+                term.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminate => {}
+    }
+}
