@@ -15,62 +15,62 @@ use sha2::Digest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub const NETWORK: &str = "a1b2c3d4";
-pub const TOKEN: &str = "the-network-token";
-pub const START: u64 = 1_767_225_600_000;
+pub(crate) const NETWORK: &str = "a1b2c3d4";
+pub(crate) const TOKEN: &str = "the-network-token";
+pub(crate) const START: u64 = 1_767_225_600_000;
 
-pub fn sha(text: &str) -> [u8; 32] {
+pub(crate) fn sha(text: &str) -> [u8; 32] {
     sha2::Sha256::digest(text.as_bytes()).into()
 }
 
-pub fn token(label: &str, text: &str) -> Token {
+pub(crate) fn token(label: &str, text: &str) -> Token {
     Token { label: label.into(), sha256: sha(text), role: None, agent: None, expires_at: None, created_at: START }
 }
 
 /// How a join is made; the payload names the rest.
 #[derive(Default, Clone)]
-pub struct Join {
-    pub payload: Value,
-    pub tokens: Vec<&'static str>,
-    pub session: Option<String>,
-    pub dialect: Option<Dialect>,
-    pub level: u8,
-    pub failed: Option<Fault>,
-    pub operator: bool,
-    pub resume: Resume,
+pub(crate) struct Join {
+    pub(crate) payload: Value,
+    pub(crate) tokens: Vec<&'static str>,
+    pub(crate) session: Option<String>,
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) level: u8,
+    pub(crate) failed: Option<Fault>,
+    pub(crate) operator: bool,
+    pub(crate) resume: Resume,
 }
 
 impl Join {
-    pub fn token() -> Join {
+    pub(crate) fn token() -> Join {
         Join { tokens: vec![TOKEN], payload: json!({}), ..Join::default() }
     }
-    pub fn with(payload: Value) -> Join {
+    pub(crate) fn with(payload: Value) -> Join {
         Join { payload, ..Join::token() }
     }
-    pub fn compat() -> Join {
+    pub(crate) fn compat() -> Join {
         Join { dialect: Some(Dialect::Compat), ..Join::token() }
     }
 }
 
-pub struct World {
-    pub engine: Engine,
-    pub now: Clock,
-    pub created: Change,
-    pub records: Vec<Record>,
-    pub events: BTreeMap<Seq, Arc<EventRecord>>,
-    pub ids: BTreeMap<String, Seq>,
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) now: Clock,
+    pub(crate) created: Change,
+    pub(crate) records: Vec<Record>,
+    pub(crate) events: BTreeMap<Seq, Arc<EventRecord>>,
+    pub(crate) ids: BTreeMap<String, Seq>,
     /// Session secrets by address.
-    pub secrets: BTreeMap<String, String>,
+    pub(crate) secrets: BTreeMap<String, String>,
     /// Effects of the last step.
-    pub after: Vec<Effect>,
+    pub(crate) after: Vec<Effect>,
     /// Compare state hashes around every decision (off where a test makes many).
-    pub careful: bool,
+    pub(crate) careful: bool,
     issued: u32,
     fx: Effects,
 }
 
 impl World {
-    pub fn with(settings: Settings, names: &[&str]) -> World {
+    pub(crate) fn with(settings: Settings, names: &[&str]) -> World {
         let mut list: Vec<ModConfig> = names.iter().map(|n| ModConfig::standard(n).unwrap()).collect();
         mods::sort(&mut list);
         let created = Change::Created {
@@ -101,31 +101,31 @@ impl World {
     }
 
     /// A plain network with history.
-    pub fn plain() -> World {
+    pub(crate) fn plain() -> World {
         World::with(Settings::preset("main", Preset::Plain), &["persistence"])
     }
 
     /// A plain network without any mod.
-    pub fn bare() -> World {
+    pub(crate) fn bare() -> World {
         World::with(Settings::preset("main", Preset::Plain), &[])
     }
 
     /// A workspace network as the node makes it.
-    pub fn workspace() -> World {
+    pub(crate) fn workspace() -> World {
         let mut world = World::with(Settings::preset("main", Preset::Workspace), &["auth", "persistence"]);
         world.admin(AdminOp::CreateChannel("general".into())).unwrap();
         world
     }
 
     /// Agents that joined, in order.
-    pub fn joined(mut self, names: &[&str]) -> World {
+    pub(crate) fn joined(mut self, names: &[&str]) -> World {
         names.iter().for_each(|name| {
             self.join(name);
         });
         self
     }
 
-    pub fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.engine.state
     }
 
@@ -149,27 +149,27 @@ impl World {
         self.after = std::mem::take(&mut self.fx.after);
     }
 
-    pub fn advance(&mut self, ms: u64) {
+    pub(crate) fn advance(&mut self, ms: u64) {
         self.now.wall += ms;
         self.now.steady += ms;
     }
 
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.engine.tick(self.now, &mut self.fx);
         self.step();
     }
 
     /// Lets time pass, with a tick at the end.
-    pub fn pass(&mut self, ms: u64) {
+    pub(crate) fn pass(&mut self, ms: u64) {
         self.advance(ms);
         self.tick();
     }
 
-    pub fn caller(&self, address: &str) -> Caller {
+    pub(crate) fn caller(&self, address: &str) -> Caller {
         Caller { bearer: self.secrets.get(address).map(|s| sha(s)), ..Caller::default() }
     }
 
-    pub fn holder(claimed: &str) -> Caller {
+    pub(crate) fn holder(claimed: &str) -> Caller {
         Caller {
             bearer: Some(sha(TOKEN)),
             claimed: Some(claimed.into()),
@@ -179,15 +179,15 @@ impl World {
     }
 
     /// Joins with the network token.
-    pub fn join(&mut self, address: &str) -> Value {
+    pub(crate) fn join(&mut self, address: &str) -> Value {
         self.try_join(address, Join::token()).unwrap().result.unwrap()
     }
 
-    pub fn join_with(&mut self, address: &str, payload: Value) -> Value {
+    pub(crate) fn join_with(&mut self, address: &str, payload: Value) -> Value {
         self.try_join(address, Join::with(payload)).unwrap().result.unwrap()
     }
 
-    pub fn try_join(&mut self, address: &str, join: Join) -> Result<Accepted, Fault> {
+    pub(crate) fn try_join(&mut self, address: &str, join: Join) -> Result<Accepted, Fault> {
         let text = json!({ "type": "network.agent.join", "source": address, "target": "core", "payload": join.payload })
             .to_string();
         let envelope = Envelope::parse(&text).map_err(|u| u.fault)?;
@@ -223,16 +223,16 @@ impl World {
     }
 
     /// Sends an event under the member's own session.
-    pub fn emit(&mut self, source: &str, event: Value) -> Result<Accepted, Fault> {
+    pub(crate) fn emit(&mut self, source: &str, event: Value) -> Result<Accepted, Fault> {
         let caller = self.caller(source);
         self.emit_text(&caller, &event.to_string())
     }
 
-    pub fn emit_as(&mut self, caller: &Caller, event: Value) -> Result<Accepted, Fault> {
+    pub(crate) fn emit_as(&mut self, caller: &Caller, event: Value) -> Result<Accepted, Fault> {
         self.emit_text(caller, &event.to_string())
     }
 
-    pub fn emit_text(&mut self, caller: &Caller, text: &str) -> Result<Accepted, Fault> {
+    pub(crate) fn emit_text(&mut self, caller: &Caller, text: &str) -> Result<Accepted, Fault> {
         let envelope = Envelope::parse(text).map_err(|u| u.fault)?;
         let seen = envelope.id.as_deref().and_then(|id| self.ids.get(id)).map(|seq| self.events[seq].clone());
         let emit = Emit {
@@ -257,22 +257,22 @@ impl World {
     }
 
     /// Sends a plain message; gives its seq.
-    pub fn say(&mut self, source: &str, target: &str) -> Seq {
+    pub(crate) fn say(&mut self, source: &str, target: &str) -> Seq {
         self.emit(source, json!({ "type": "chat.message.posted", "target": target })).unwrap().seq.unwrap()
     }
 
     /// The code a plain message is refused with, or `ok`.
-    pub fn try_say(&mut self, source: &str, target: &str) -> String {
+    pub(crate) fn try_say(&mut self, source: &str, target: &str) -> String {
         outcome(&self.emit(source, json!({ "type": "chat.message.posted", "target": target })))
     }
 
     /// An act on the core; gives its result.
-    pub fn act(&mut self, source: &str, kind: &str, payload: Value) -> Result<Value, Fault> {
+    pub(crate) fn act(&mut self, source: &str, kind: &str, payload: Value) -> Result<Value, Fault> {
         let accepted = self.emit(source, json!({ "type": kind, "target": "core", "payload": payload }))?;
         Ok(accepted.result.unwrap_or_default())
     }
 
-    pub fn admin(&mut self, op: AdminOp) -> Result<Value, Fault> {
+    pub(crate) fn admin(&mut self, op: AdminOp) -> Result<Value, Fault> {
         let result = self.engine.admin(&op, self.now, &mut self.fx);
         if result.is_err() {
             assert!(self.fx.records.is_empty(), "a refusal leaves nothing behind");
@@ -281,57 +281,57 @@ impl World {
         result
     }
 
-    pub fn set(&mut self, settings: Value) {
+    pub(crate) fn set(&mut self, settings: Value) {
         self.admin(AdminOp::Settings(settings)).unwrap();
     }
 
-    pub fn load(&mut self, name: &str, config: Value) {
+    pub(crate) fn load(&mut self, name: &str, config: Value) {
         let mut m = ModConfig::standard(name).unwrap();
         m.config = config.as_object().cloned().unwrap_or_default();
         self.admin(AdminOp::SetMod(m)).unwrap();
     }
 
-    pub fn id(&self, address: &str) -> MemberId {
+    pub(crate) fn id(&self, address: &str) -> MemberId {
         self.state().member_id(address).unwrap_or_else(|| panic!("{address} is no member"))
     }
 
-    pub fn ack(&mut self, address: &str, seqs: &[Seq]) -> u64 {
+    pub(crate) fn ack(&mut self, address: &str, seqs: &[Seq]) -> u64 {
         self.ack_request(address, &AckRequest { seqs: seqs.to_vec(), up_to: None, count: true })
     }
 
-    pub fn ack_up_to(&mut self, address: &str, seq: Seq) -> u64 {
+    pub(crate) fn ack_up_to(&mut self, address: &str, seq: Seq) -> u64 {
         self.ack_request(address, &AckRequest { seqs: vec![], up_to: Some(seq), count: true })
     }
 
-    pub fn ack_request(&mut self, address: &str, request: &AckRequest) -> u64 {
+    pub(crate) fn ack_request(&mut self, address: &str, request: &AckRequest) -> u64 {
         let id = self.id(address);
         let n = self.engine.ack(id, request, self.now, &mut self.fx);
         self.step();
         n
     }
 
-    pub fn give_up(&mut self, address: &str, seqs: &[Seq], reason: &str) {
+    pub(crate) fn give_up(&mut self, address: &str, seqs: &[Seq], reason: &str) {
         let id = self.id(address);
         self.engine.give_up(id, seqs, reason, self.now, &mut self.fx);
         self.step();
     }
 
-    pub fn receive_queue(&mut self, address: &str) {
+    pub(crate) fn receive_queue(&mut self, address: &str) {
         let id = self.id(address);
         self.engine.receive_queue(id, &mut self.fx);
         self.step();
     }
 
-    pub fn pending(&self, address: &str) -> Vec<Seq> {
+    pub(crate) fn pending(&self, address: &str) -> Vec<Seq> {
         self.state().pending(self.id(address), 0, Seq::MAX).collect()
     }
 
-    pub fn head(&self) -> Seq {
+    pub(crate) fn head(&self) -> Seq {
         self.state().book.head
     }
 
     /// Dead-letter notices committed so far: (source, recipient, reason, ids).
-    pub fn notices(&self) -> Vec<(String, String, String, Vec<String>)> {
+    pub(crate) fn notices(&self) -> Vec<(String, String, String, Vec<String>)> {
         let notices = self.events.values().filter(|e| e.event.kind() == "rialto.delivery.dead");
         notices
             .map(|e| {
@@ -344,12 +344,12 @@ impl World {
             .collect()
     }
 
-    pub fn page(&self, viewer: Viewer, filter: &Filter, position: Option<Seq>, max: usize) -> Result<Page, Fault> {
+    pub(crate) fn page(&self, viewer: Viewer, filter: &Filter, position: Option<Seq>, max: usize) -> Result<Page, Fault> {
         self.state().page(viewer, View::Log, filter, position, Seq::MAX, max)
     }
 
     /// Everything a viewer finds with a filter, read page by page of two candidates.
-    pub fn read(&self, viewer: Viewer, filter: &Filter) -> Vec<Seq> {
+    pub(crate) fn read(&self, viewer: Viewer, filter: &Filter) -> Vec<Seq> {
         let (mut out, mut position) = (Vec::new(), None);
         loop {
             let page = self.page(viewer, filter, position, 2).unwrap();
@@ -364,14 +364,14 @@ impl World {
         }
     }
 
-    pub fn session(&self, address: &str) -> SessionRef {
+    pub(crate) fn session(&self, address: &str) -> SessionRef {
         let member = self.id(address);
         let number = self.state().member(member).unwrap().sessions.last().unwrap().number;
         SessionRef { member, number }
     }
 
     /// The records as the log would hold them.
-    pub fn bytes(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn bytes(&self) -> Vec<Vec<u8>> {
         self.records
             .iter()
             .map(|r| {
@@ -383,7 +383,7 @@ impl World {
     }
 
     /// Replay from the start, and from a snapshot taken anywhere, give the state there is.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let mut replayed = Engine::new(State::created(&self.created, 1).unwrap());
         let cuts = [0, self.records.len() / 3, self.records.len() / 2, self.records.len()];
         for (at, record) in self.records.iter().enumerate() {
@@ -415,7 +415,7 @@ impl Drop for World {
 }
 
 /// `ok`, or the code of the refusal.
-pub fn outcome<T>(result: &Result<T, Fault>) -> String {
+pub(crate) fn outcome<T>(result: &Result<T, Fault>) -> String {
     match result {
         Ok(_) => "ok".to_owned(),
         Err(fault) => fault.wire_code().to_owned(),
@@ -423,7 +423,7 @@ pub fn outcome<T>(result: &Result<T, Fault>) -> String {
 }
 
 /// Signals of a type among the last effects, as (source, target, metadata).
-pub fn signals<'w>(world: &'w World, kind: &'w str) -> Vec<&'w rialto_model::Event> {
+pub(crate) fn signals<'w>(world: &'w World, kind: &'w str) -> Vec<&'w rialto_model::Event> {
     world
         .after
         .iter()
