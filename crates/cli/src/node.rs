@@ -65,6 +65,7 @@ impl Running {
             data: Some(settings.store.data.clone()),
             free_floor_bytes: Some(settings.store.free_space_floor_bytes),
             budget_bytes: Some(settings.store.disk_budget_bytes).filter(|b| *b > 0),
+            no_search: !settings.search.enabled,
         })
         .await
         .map_err(|e| open_error(settings, e))?;

@@ -69,6 +69,8 @@ pub struct PageAnswer {
     pub viewer: Viewer,
     /// The last committed position.
     pub head: Seq,
+    /// History at or below is purged.
+    pub oldest: Seq,
 }
 
 /// What a network's task is asked to do.

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod query;
+mod search;
 pub mod task;
 
 pub use command::{Answered, Out, Outbox, Reply};

@@ -31,6 +31,7 @@ pub struct Network {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) head: watch::Receiver<Seq>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) index: Option<Arc<rialto_store::search::SearchIndex>>,
 }
 
 fn gone() -> Fault {

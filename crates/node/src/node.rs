@@ -11,6 +11,7 @@ use rialto_engine::{AdminOp, Engine, State};
 use rialto_identity::{Secret, same};
 use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
 use rialto_model::{ErrorCode, Fault, NetworkId, Role, limits};
+use rialto_store::search::SearchIndex;
 use rialto_store::{Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// How a node is opened.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +30,8 @@ pub struct NodeConfig {
     pub free_floor_bytes: Option<u64>,
     /// Bytes the data may take.
     pub budget_bytes: Option<u64>,
+    /// Full-text search off.
+    pub no_search: bool,
 }
 
 /// Why a node does not open.
@@ -92,6 +96,8 @@ struct Inner {
     stopping: AtomicBool,
     started: Instant,
     creating: tokio::sync::Mutex<()>,
+    index: Option<Arc<SearchIndex>>,
+    stop: CancellationToken,
 }
 
 /// One node. Cheap to clone.
@@ -104,13 +110,18 @@ impl Node {
     /// Opens the store and brings every network in it back.
     pub async fn open(config: NodeConfig) -> Result<Node, OpenError> {
         let data = config.data.clone();
+        let search = !config.no_search;
         let store =
             tokio::task::spawn_blocking(move || open_store(&config)).await.map_err(|_| StoreError::Closed)??;
-        Node::over(store, data).await
+        Node::over(store, data, search).await
     }
 
     /// A node over any store.
-    pub async fn over(store: Arc<dyn Store>, data: Option<PathBuf>) -> Result<Node, OpenError> {
+    pub async fn over(store: Arc<dyn Store>, data: Option<PathBuf>, search: bool) -> Result<Node, OpenError> {
+        let index = match data.as_ref().filter(|_| search) {
+            Some(dir) => Some(Arc::new(SearchIndex::open(dir.join("search.db"))?)),
+            None => None,
+        };
         let node = Node {
             inner: Arc::new(Inner {
                 store: store.clone(),
@@ -122,6 +133,8 @@ impl Node {
                 stopping: AtomicBool::new(false),
                 started: Instant::now(),
                 creating: tokio::sync::Mutex::new(()),
+                index: index.clone(),
+                stop: CancellationToken::new(),
             }),
         };
         for info in store.networks()? {
@@ -130,6 +143,10 @@ impl Node {
             let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
             node.start(engine, info.class, lsn);
+        }
+        if let Some(index) = index {
+            let follow = crate::search::follow(node.clone(), index, node.inner.stop.clone());
+            node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(follow));
         }
         Ok(node)
     }
@@ -149,7 +166,8 @@ impl Node {
         let (head_tx, head) = watch::channel(book.head);
         let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn };
         let task = Task::new(shared.clone(), engine, log, inbox, head_tx);
-        let network = Network { shared, commands, head, store: self.inner.store.clone() };
+        let network =
+            Network { shared, commands, head, store: self.inner.store.clone(), index: self.inner.index.clone() };
         self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));
         network
@@ -370,6 +388,7 @@ impl Node {
         for network in self.networks() {
             network.stop().await;
         }
+        self.inner.stop.cancel();
         let tasks: Vec<JoinHandle<()>> =
             std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {

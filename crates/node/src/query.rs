@@ -142,6 +142,9 @@ impl Network {
         if let Some(cursor) = &query.before {
             filter.before = self.cursor(cursor, query.lenient_cursor).await?;
         }
+        if let Some(text) = &query.search {
+            return self.search(caller, query, &filter, text).await;
+        }
         let view = query.view.unwrap_or(View::Log);
         let mut events = Vec::new();
         let mut position = None;

@@ -394,7 +394,7 @@ impl Task {
             self.decided(Ok(()))?;
         }
         let page = self.engine.state.page(viewer, view, filter, position, self.committed, max)?;
-        Ok(PageAnswer { page, viewer, head: self.committed })
+        Ok(PageAnswer { page, viewer, head: self.committed, oldest: self.engine.state.book.purged })
     }
 
     /// Event ids to positions; unknown ones are ignored.

@@ -1,0 +1,219 @@
+//! Full-text search: an index that follows the log, and the log's tail for what it has not reached yet.
+//!
+//! Invariant: visibility is part of the query; a result is shown only if the same lens shows the event in history.
+
+use crate::network::Network;
+use crate::query::{Query, QueryResult, read_records};
+use rialto_engine::history::Lens;
+use rialto_engine::{Caller, EventRecord, Filter, StreamKey, View};
+use rialto_model::{ErrorCode, Fault, Seq, Visibility, limits};
+use rialto_store::search::{Doc, Query as IndexQuery, SearchIndex, StreamView, Viewer as IndexViewer};
+use rialto_store::{Seqs, Store};
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Events looked at in one go: thousands at a time cost half as much as a few.
+const CHUNK: u64 = 8192;
+/// Rest between rounds, so that commits come first.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Stream number of what everybody may see.
+const PUBLIC: u64 = 1;
+
+/// The number of a delivery stream in the index.
+fn stream_number(key: StreamKey) -> Option<u64> {
+    match key {
+        StreamKey::Channel(n) => Some(2 << 32 | u64::from(n)),
+        StreamKey::Group(n) => Some(3 << 32 | u64::from(n)),
+        StreamKey::Inbox(n) => Some(4 << 32 | u64::from(n)),
+        StreamKey::Broadcast => Some(PUBLIC),
+        StreamKey::Thread(_) | StreamKey::Source(_) | StreamKey::Type(_) => None,
+    }
+}
+
+/// The text people would look for in an event; nothing for types without text.
+pub(crate) fn text_of(record: &EventRecord) -> Option<String> {
+    let event = &record.event;
+    let payload = event.payload();
+    let server = event.kind().starts_with("network.") || event.kind().starts_with("rialto.");
+    if !record.stored
+        || server
+        || !["\"content\"", "\"text\"", "\"title\"", "\"filename\""].iter().any(|k| payload.contains(k))
+    {
+        return None;
+    }
+    let value: Value = serde_json::from_str(payload).ok()?;
+    let parts: Vec<&str> =
+        ["title", "content", "text", "filename"].iter().filter_map(|k| value.get(k)?.as_str()).collect();
+    (!parts.is_empty()).then(|| parts.join("\n"))
+}
+
+fn streams_of(record: &EventRecord) -> Vec<u64> {
+    match record.event.visibility {
+        Visibility::Public => vec![PUBLIC],
+        Visibility::ModOnly => Vec::new(),
+        Visibility::Channel | Visibility::Direct => record.route.stream.and_then(stream_number).into_iter().collect(),
+    }
+}
+
+fn viewer_of(lens: &Lens) -> IndexViewer {
+    let all = 0..=Seq::MAX >> 24;
+    let see = |stream: u64| StreamView { stream, seqs: all.clone() };
+    let mut streams = vec![see(PUBLIC)];
+    streams.extend(lens.channels().iter().filter_map(|c| stream_number(StreamKey::Channel(*c))).map(see));
+    streams.extend(lens.groups().iter().filter_map(|g| stream_number(StreamKey::Group(*g))).map(see));
+    streams.extend(lens.member().and_then(|m| stream_number(StreamKey::Inbox(m))).map(see));
+    IndexViewer { member: lens.member().map(u64::from), operator: lens.is_operator(), streams }
+}
+
+/// Brings the index up to date with one network. Gives whether there was anything to do.
+pub(crate) fn catch_up(
+    store: &dyn Store,
+    index: &SearchIndex,
+    number: u32,
+    id: &str,
+    head: Seq,
+) -> Result<bool, rialto_store::StoreError> {
+    let through = index.indexed_through(number)?;
+    if through >= head {
+        return Ok(false);
+    }
+    let to = head.min(through + CHUNK);
+    let mut found: Vec<(Seq, Vec<u64>, Option<u64>, String)> = Vec::new();
+    store.read(number, Seqs::Range(through + 1..to + 1), &mut |r| {
+        if let Ok(rialto_engine::Record::Event(record)) =
+            rialto_engine::Record::decode(r.kind, r.version, r.seq, id, r.body)
+            && let Some(text) = text_of(&record)
+        {
+            found.push((r.seq, streams_of(&record), record.route.source.map(u64::from), text));
+        }
+        ControlFlow::Continue(())
+    })?;
+    let docs: Vec<Doc<'_>> =
+        found.iter().map(|(seq, streams, source, text)| Doc { seq: *seq, streams, source: *source, text }).collect();
+    index.index(number, &docs, to)?;
+    Ok(true)
+}
+
+/// Follows every network until stopped; one chunk at a time, never in the way of a commit.
+pub(crate) async fn follow(node: crate::Node, index: Arc<SearchIndex>, stop: CancellationToken) {
+    loop {
+        let mut busy = false;
+        for network in node.networks() {
+            let (store, index, number) = (node.store().clone(), index.clone(), network.shared.number);
+            let (id, head) = (network.shared.id.clone(), *network.head().borrow());
+            let work = tokio::task::spawn_blocking(move || catch_up(store.as_ref(), &index, number, &id, head)).await;
+            match work {
+                Ok(Ok(more)) => busy |= more,
+                Ok(Err(error)) => tracing::warn!(network = network.id(), %error, "search index lags"),
+                Err(error) => tracing::warn!(network = network.id(), %error, "search index lags"),
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(if busy { Duration::from_millis(1) } else { PAUSE }) => {}
+        }
+    }
+}
+
+/// Whether every word of the query occurs, as the index would judge.
+fn holds(text: &str, query: &str) -> bool {
+    let text = text.to_lowercase();
+    words(query).iter().all(|word| text.contains(word))
+}
+
+/// Words of a query; quoted words stay together.
+fn words(query: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for (i, part) in query.split('"').enumerate() {
+        if i % 2 == 1 {
+            out.push(part.to_lowercase());
+        } else {
+            out.extend(part.split_whitespace().map(str::to_lowercase));
+        }
+    }
+    out.retain(|w| !w.is_empty());
+    out
+}
+
+impl Network {
+    /// Finds text: index first, then the log beyond it, so that one's own message is found right after its ack.
+    pub(crate) async fn search(
+        &self,
+        caller: &Arc<Caller>,
+        query: &Query,
+        filter: &Filter,
+        text: &str,
+    ) -> Result<QueryResult, Fault> {
+        let limit = query.checked_limit()?;
+        if words(text).is_empty() {
+            return Err(Fault::new(ErrorCode::InvalidArgument, "say what to search for").field("search"));
+        }
+        let Some(index) = self.index.clone() else {
+            return Err(Fault::new(ErrorCode::Unsupported, "search is switched off on this node"));
+        };
+        let answer = self.page(caller, View::Log, filter, None, 1).await?;
+        let (lens, head, viewer, oldest) = (answer.page.lens, answer.head, answer.viewer, answer.oldest);
+        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
+        let (filter, text) = (filter.clone(), text.to_owned());
+        let found = tokio::task::spawn_blocking(move || -> Result<Vec<Arc<EventRecord>>, Fault> {
+            let unavailable = |e: rialto_store::StoreError| {
+                tracing::warn!(error = %e, "search failed");
+                Fault::new(ErrorCode::StorageUnavailable, "the search index cannot be read")
+            };
+            let ask = IndexQuery {
+                network: number,
+                text: &text,
+                after: filter.after,
+                before: filter.before,
+                limit: rialto_store::search::ANSWERS_MAX,
+            };
+            let answer = index.query(&ask, &viewer_of(&lens)).map_err(unavailable)?;
+            let mut seqs: Vec<Seq> = answer.seqs.into_iter().filter(|s| *s > oldest && *s <= head).collect();
+            seqs.sort_unstable();
+            let mut records = read_records(store.as_ref(), number, &id, &seqs)?;
+            let tail = answer.indexed_through.max(filter.after.unwrap_or(0));
+            let tail: Vec<Seq> =
+                (tail + 1..=head).rev().take(limits::SCAN_EVENTS_MAX).collect::<Vec<_>>().into_iter().rev().collect();
+            records.extend(
+                read_records(store.as_ref(), number, &id, &tail)?
+                    .into_iter()
+                    .filter(|r| text_of(r).is_some_and(|t| holds(&t, &text))),
+            );
+            let before = filter.before.unwrap_or(Seq::MAX);
+            records.retain(|r| r.stored && r.event.seq < before && lens.shows(r) && filter.passes(r));
+            records.dedup_by_key(|r| r.event.seq);
+            Ok(records)
+        })
+        .await
+        .map_err(|_| Fault::from(ErrorCode::Internal))??;
+        // The newest that fit, in the order asked for.
+        let has_more = found.len() > limit;
+        let mut events: Vec<Arc<EventRecord>> = found.into_iter().rev().take(limit).collect();
+        if !query.filter.descending {
+            events.reverse();
+        }
+        let next = events.iter().map(|r| r.event.seq).max().unwrap_or(head);
+        Ok(QueryResult { events, has_more, next, viewer })
+    }
+
+    /// How far the index has come.
+    pub async fn indexed_through(&self) -> Option<Seq> {
+        let (index, number) = (self.index.clone()?, self.shared.number);
+        tokio::task::spawn_blocking(move || index.indexed_through(number).ok()).await.ok()?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_quotes() {
+        assert_eq!(words(r#"Hello "two Words" x"#), ["hello", "two words", "x"]);
+        assert!(holds("会议纪要 第二版", "纪要"));
+        assert!(!holds("abc", "abd"));
+    }
+}
