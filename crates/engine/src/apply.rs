@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 pub(crate) const TYPES_MAX: usize = 10_000;
 /// The shared list.
 pub(crate) const OTHER_TYPES: u32 = u32::MAX;
+/// The time index is to the second for this long at least, then to the minute.
+const SECONDS_FOR_MS: Millis = 3_600_000;
+/// The time index is to the minute for this long at least, then to the hour.
+const MINUTES_FOR_MS: Millis = 31 * 24 * 3_600_000;
 /// Entries of the time index between thinnings.
 const THIN_EVERY: usize = 4096;
 /// Leaps of the clock remembered apart; older ones are put together.
@@ -64,29 +68,43 @@ fn event(state: &mut State, record: &EventRecord) {
     }
 }
 
-/// How fine the time index is at `at`: seconds for an hour, minutes for a month, hours for ever.
-pub(crate) fn times_unit(at: Millis, now: Millis) -> Millis {
-    match now.saturating_sub(at) {
-        0..=3_600_000 => 1000,
-        3_600_001..=2_678_400_000 => 60_000,
-        _ => 3_600_000,
-    }
-}
-
-/// Keeps the time index: an entry per second that has events, thinned as it grows old.
+/// Keeps the time index: an entry per second that has events; as it grows, per minute after an hour and per hour after
+/// a month.
 fn note_time(state: &mut State, stamp: Millis, seq: Seq) {
     let book = &mut state.book;
     if stamp / 1000 != book.last_stamp / 1000 || book.times.is_empty() {
         book.times.push((stamp, seq));
         if book.times.len().is_multiple_of(THIN_EVERY) {
-            let mut unit = None;
+            book.seconds_from = book.seconds_from.max(stamp.saturating_sub(SECONDS_FOR_MS));
+            book.minutes_from = book.minutes_from.max(stamp.saturating_sub(MINUTES_FOR_MS));
+            let (seconds, minutes) = (book.seconds_from, book.minutes_from);
+            let mut last = None;
             book.times.retain(|(at, _)| {
-                let own = (times_unit(*at, stamp), at / times_unit(*at, stamp));
-                unit.replace(own) != Some(own)
+                let unit = times_unit(*at, seconds, minutes);
+                last.replace((unit, at / unit)) != Some((unit, at / unit))
             });
         }
     }
     book.last_stamp = book.last_stamp.max(stamp);
+}
+
+/// How fine the time index is at `at`.
+fn times_unit(at: Millis, seconds_from: Millis, minutes_from: Millis) -> Millis {
+    if at >= seconds_from {
+        1000
+    } else if at >= minutes_from {
+        60_000
+    } else {
+        3_600_000
+    }
+}
+
+impl State {
+    /// When the stretch of the time index that begins at `at` is over.
+    pub(crate) fn stretch_end(&self, at: Millis) -> Millis {
+        let unit = times_unit(at, self.book.seconds_from, self.book.minutes_from);
+        (at / unit + 1).saturating_mul(unit)
+    }
 }
 
 /// How many members the event is queued for.

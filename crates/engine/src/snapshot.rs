@@ -49,6 +49,8 @@ impl State {
             narrowed: Default::default(),
             short_lived: Default::default(),
             times: Vec::new(),
+            seconds_from: 0,
+            minutes_from: 0,
             leaps: Vec::new(),
             verdicts: Default::default(),
             receipts: Default::default(),

@@ -275,8 +275,14 @@ pub struct Book {
     pub narrowed: BTreeMap<Seq, Vec<MemberId>>,
     /// Events with a shorter life than the network's: when each ends.
     pub short_lived: BTreeMap<Seq, Millis>,
-    /// A time index: the first seq of each second that has events; of each minute or hour where it is old.
+    /// A time index: the first seq of each second that has events; of each minute or hour where it was thinned.
     pub times: Vec<(Millis, Seq)>,
+    /// The time index is to the second from here on.
+    #[serde(default)]
+    pub seconds_from: Millis,
+    /// The time index is to the minute from here on, and to the hour before.
+    #[serde(default)]
+    pub minutes_from: Millis,
     /// Leaps of the wall clock: events up to this seq are younger than their stamps say, by this much.
     #[serde(default)]
     pub leaps: Vec<(Seq, Millis)>,

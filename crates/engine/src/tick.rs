@@ -3,7 +3,6 @@
 //! Deadlines run on steady time: they are compared with stamps, and a leap of the wall clock is recorded and taken off
 //! again. So a jump of the clock ends no session and kills no mail.
 
-use crate::apply::times_unit;
 use crate::delivery::ranges;
 use crate::emit;
 use crate::input::{Clock, Effect, Effects};
@@ -82,8 +81,7 @@ fn seq_at(state: &State, time: Millis) -> Seq {
     // The last entry at or before `time`: its first event counts, the others only if their second (minute, hour) is over.
     let Some(at) = book.times.partition_point(|(at, _)| *at <= time).checked_sub(1) else { return 0 };
     let Some((first_at, first)) = book.times.get(at).copied() else { return 0 };
-    let unit = times_unit(first_at, book.last_stamp);
-    let over = (first_at / unit + 1).saturating_mul(unit) <= time.saturating_add(1);
+    let over = state.stretch_end(first_at) <= time.saturating_add(1);
     match book.times.get(at + 1) {
         Some((_, next)) if over => next - 1,
         None if over => book.head,

@@ -19,7 +19,10 @@ fn create(world: &mut World, payload: Value) -> Result<Value, rialto_model::Faul
 #[test]
 fn create_seats_its_creator_and_participants() {
     let mut world = world();
-    let result = create(&mut world, json!({ "name": "dev", "title": "Dev", "participants": ["seat"], "human_participants": ["human:ana"] }));
+    let result = create(
+        &mut world,
+        json!({ "name": "dev", "title": "Dev", "participants": ["seat"], "human_participants": ["human:ana"] }),
+    );
     assert_eq!(result.unwrap(), json!({ "channel": "channel/dev", "name": "dev" }));
     let entry = world.state().channel_entry(0);
     assert_eq!(entry["participants"], json!(["agent:maker", "agent:seat", "human:ana"]));
@@ -106,7 +109,10 @@ fn joining_and_leaving() {
     assert!(world.pending("agent:seat").contains(&before) && !world.pending("agent:seat").contains(&after));
     // Leaving once more changes nothing and tells nobody: it is no way to post without a seat.
     let pending = world.pending("agent:maker").len();
-    assert_eq!(outcome(&world.act("agent:seat", "network.channel.leave", json!({ "channel": "dev", "text": "hi" }))), "ok");
+    assert_eq!(
+        outcome(&world.act("agent:seat", "network.channel.leave", json!({ "channel": "dev", "text": "hi" }))),
+        "ok"
+    );
     assert_eq!(world.pending("agent:maker").len(), pending);
     world.act("agent:seat", "network.channel.join", json!({ "channel": "dev" })).unwrap();
     let back = world.say("agent:maker", "channel/dev");
@@ -145,7 +151,10 @@ fn removing_members() {
     let mut world = World::workspace().joined(&["agent:m", "agent:old", "agent:new", "human:ana"]);
     let letter = world.say("agent:new", "agent:m");
     assert_eq!(outcome(&world.act("agent:new", "network.agent.remove", json!({ "agent_name": "m" }))), "forbidden");
-    assert_eq!(outcome(&world.act("human:ana", "network.agent.remove", json!({ "agent_name": "nobody" }))), "unknown_target");
+    assert_eq!(
+        outcome(&world.act("human:ana", "network.agent.remove", json!({ "agent_name": "nobody" }))),
+        "unknown_target"
+    );
     let result = world.act("human:ana", "network.agent.remove", json!({ "agent_name": "m" })).unwrap();
     assert_eq!(result, json!({ "status": "removed", "new_master": "agent:old" }));
     assert_eq!(world.state().member_id("agent:m"), None);

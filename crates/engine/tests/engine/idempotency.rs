@@ -97,7 +97,10 @@ fn enrichment_does_not_make_a_repeated_event_another_one() {
 fn ids_of_the_servers_own_form_cannot_be_burnt() {
     let mut world = world();
     let next = rialto_model::EventId { at: 1, seq: world.head() + 5, salt: 7 }.to_text();
-    assert_eq!(outcome(&world.emit("agent:a", json!({ "id": next, "type": "x.y", "target": "core" }))), "invalid_event");
+    assert_eq!(
+        outcome(&world.emit("agent:a", json!({ "id": next, "type": "x.y", "target": "core" }))),
+        "invalid_event"
+    );
     let foreign = rialto_model::EventId { at: 1, seq: world.head() + 5, salt: 8 }.to_text();
     assert_eq!(outcome(&world.emit("agent:a", json!({ "id": foreign, "type": "x.y", "target": "core" }))), "ok");
 }
@@ -109,7 +112,9 @@ fn the_same_inputs_give_the_same_records() {
         world.load("enrichment", json!({}));
         world.act("agent:a", "network.channel.create", json!({})).unwrap();
         for i in 0..20 {
-            world.emit("agent:a", json!({ "type": "x.y", "target": if i % 3 == 0 { "agent:b" } else { "broadcast" } })).unwrap();
+            world
+                .emit("agent:a", json!({ "type": "x.y", "target": if i % 3 == 0 { "agent:b" } else { "broadcast" } }))
+                .unwrap();
             world.pass(700);
         }
         world.ack_up_to("agent:b", 9);

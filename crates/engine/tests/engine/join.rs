@@ -128,7 +128,9 @@ fn names_nobody_may_join_under() {
     ] {
         assert_eq!(outcome(&world.try_join(name, Join::token())), "invalid_address", "{name:?}");
     }
-    for (said, is) in [("bob", "agent:bob"), ("a1b2c3d4::agent:eve", "agent:eve"), ("human:Ana@X.org", "human:ana@x.org")] {
+    for (said, is) in
+        [("bob", "agent:bob"), ("a1b2c3d4::agent:eve", "agent:eve"), ("human:Ana@X.org", "human:ana@x.org")]
+    {
         assert_eq!(world.join(said)["address"], is);
     }
 }
@@ -146,7 +148,10 @@ fn minimum_level_by_level() {
                     && level > 0
                 {
                     let details = fault.details.as_ref().unwrap();
-                    assert_eq!((details["required"].as_u64(), details["presented"].as_u64()), (Some(u64::from(required)), Some(u64::from(level))));
+                    assert_eq!(
+                        (details["required"].as_u64(), details["presented"].as_u64()),
+                        (Some(u64::from(required)), Some(u64::from(level)))
+                    );
                     assert!(details["methods"].is_array());
                 }
                 outcome(&result)
@@ -190,7 +195,8 @@ fn join_answers_the_full_result() {
 #[test]
 fn secrets_never_reach_the_stored_join() {
     let mut world = World::plain();
-    let payload = json!({ "credentials": { "token": "s3cret" }, "token": "s3cret", "session_id": "s3cret", "description": "d" });
+    let payload =
+        json!({ "credentials": { "token": "s3cret" }, "token": "s3cret", "session_id": "s3cret", "description": "d" });
     world.join_with("agent:a", payload);
     assert!(!world.events[&1].event.json().contains("s3cret"));
     assert!(world.events[&1].event.payload().contains("\"d\""));
@@ -272,7 +278,8 @@ fn a_proven_member_is_not_taken_over_without_proof() {
 #[test]
 fn roles_granted() {
     let mut world = World::workspace();
-    let role = |world: &mut World, name: &str, payload| world.join_with(name, payload)["role"].as_str().unwrap().to_owned();
+    let role =
+        |world: &mut World, name: &str, payload| world.join_with(name, payload)["role"].as_str().unwrap().to_owned();
     assert_eq!(role(&mut world, "human:ana", json!({})), "member");
     assert_eq!(role(&mut world, "agent:first", json!({})), "master");
     assert_eq!(role(&mut world, "agent:second", json!({ "role": "master" })), "member");

@@ -60,7 +60,8 @@ fn the_source_is_bound_to_the_caller() {
     let filled = world.emit("agent:a", hello()).unwrap();
     assert_eq!(filled.event.unwrap().event.source(), "agent:a");
     // A session shown beside another name.
-    let other = Caller { session: world.caller("agent:a").bearer, claimed: Some("agent:b".into()), ..Caller::default() };
+    let other =
+        Caller { session: world.caller("agent:a").bearer, claimed: Some("agent:b".into()), ..Caller::default() };
     assert_eq!(outcome(&world.emit_as(&other, hello())), "source_mismatch");
     // A session inside the metadata is read and never kept.
     let secret = world.secrets["agent:a"].clone();
@@ -185,7 +186,10 @@ fn presence_follows_calls_and_streams() {
     world.tick();
     assert!(world.after.is_empty(), "each change is told once");
     world.say("agent:a", "core");
-    assert_eq!(crate::world::signals(&world, "rialto.member.status")[0].payload(), r#"{"address":"agent:a","role":"member","status":"online"}"#);
+    assert_eq!(
+        crate::world::signals(&world, "rialto.member.status")[0].payload(),
+        r#"{"address":"agent:a","role":"member","status":"online"}"#
+    );
     // Also a refused call counts; the next tick tells.
     world.pass(60_000);
     assert_eq!(world.try_say("agent:a", "agent:nobody"), "unknown_target");

@@ -31,7 +31,9 @@ fn every_kind_of_target() {
     world.join_with("agent:eye", json!({ "role": "observer" }));
     world.join_with("agent:log", json!({ "receive": "log" }));
     world.act("agent:gone", "network.agent.leave", json!({})).unwrap();
-    world.act("agent:b", "network.channel.create", json!({ "name": "dev", "participants": ["a", "human:ana", "gone"] })).unwrap();
+    world
+        .act("agent:b", "network.channel.create", json!({ "name": "dev", "participants": ["a", "human:ana", "gone"] }))
+        .unwrap();
     world.act("agent:b", "network.channel.create", json!({ "name": "secret", "private": true })).unwrap();
     world.act("agent:b", "network.channel.create", json!({ "name": "other" })).unwrap();
     world.act("agent:b", "network.channel.create", json!({ "name": "old" })).unwrap();
@@ -114,7 +116,10 @@ fn every_kind_of_target() {
     assert_eq!(*fault.details.unwrap(), json!({ "network": "net2", "entity": "channel/x" }));
     // An address that was in a group before it joined, and a channel that was archived.
     world.join("agent:later");
-    assert_eq!(route(&mut world, "agent:a", "group/team").trim_end(), "group/team               -> human:ana agent:later");
+    assert_eq!(
+        route(&mut world, "agent:a", "group/team").trim_end(),
+        "group/team               -> human:ana agent:later"
+    );
 }
 
 #[test]
@@ -202,7 +207,9 @@ fn listed_types_with_another_target() {
 fn ping_answers_and_is_never_stored() {
     let mut world = World::plain().joined(&["agent:a"]);
     let head = world.head();
-    let pong = world.emit("agent:a", json!({ "type": "network.ping", "target": "core", "id": "p1", "payload": { "t": 5 } })).unwrap();
+    let pong = world
+        .emit("agent:a", json!({ "type": "network.ping", "target": "core", "id": "p1", "payload": { "t": 5 } }))
+        .unwrap();
     assert!(pong.silent && pong.seq.is_none() && world.head() == head);
     let event = pong.response.unwrap();
     assert_eq!((event.kind(), event.target()), ("network.pong", "agent:a"));
@@ -214,9 +221,14 @@ fn ping_answers_and_is_never_stored() {
 fn announce_updates_the_roster_and_reaches_all_others() {
     let mut world = World::plain().joined(&["agent:a", "agent:b"]);
     let payload = json!({ "description": "reviews code", "capabilities": ["review"] });
-    world.emit("agent:a", json!({ "type": "network.agent.announce", "target": "agent:broadcast", "payload": payload })).unwrap();
+    world
+        .emit("agent:a", json!({ "type": "network.agent.announce", "target": "agent:broadcast", "payload": payload }))
+        .unwrap();
     assert_eq!(world.pending("agent:b"), [world.head()]);
-    let found = world.emit("agent:b", json!({ "type": "network.agent.discover", "target": "core", "payload": { "capability": "review" } }));
+    let found = world.emit(
+        "agent:b",
+        json!({ "type": "network.agent.discover", "target": "core", "payload": { "capability": "review" } }),
+    );
     let roster: serde_json::Value = serde_json::from_str(found.unwrap().response.unwrap().payload()).unwrap();
     assert_eq!(roster["agents"].as_array().unwrap().len(), 1);
     assert_eq!(roster["agents"][0]["address"], "agent:a");
@@ -237,7 +249,10 @@ fn discover_filters_and_hides() {
     assert_eq!(all["channels"], json!(["channel/general"]));
     assert_eq!(all["mods"], json!(["mod/auth", "mod/persistence"]));
     assert_eq!(all["groups"], json!(["group/g"]));
-    assert_eq!(ask(&mut world, "agent:a", json!({ "include": ["channels"] })), json!({ "channels": ["channel/general", "channel/secret"] }));
+    assert_eq!(
+        ask(&mut world, "agent:a", json!({ "include": ["channels"] })),
+        json!({ "channels": ["channel/general", "channel/secret"] })
+    );
     assert_eq!(ask(&mut world, "agent:m", json!({ "include": ["channels"] }))["channels"].as_array().unwrap().len(), 2);
     assert_eq!(ask(&mut world, "agent:a", json!({ "role": "master" }))["agents"][0]["address"], "agent:m");
     world.act("agent:b", "network.agent.leave", json!({})).unwrap();
@@ -249,7 +264,10 @@ fn discover_filters_and_hides() {
 fn network_mismatch() {
     let mut world = World::plain().joined(&["agent:a"]);
     for (network, code) in [("a1b2c3d4", "ok"), ("main", "ok"), ("other", "network_mismatch")] {
-        assert_eq!(outcome(&world.emit("agent:a", json!({ "type": "x.y", "target": "core", "network": network }))), code);
+        assert_eq!(
+            outcome(&world.emit("agent:a", json!({ "type": "x.y", "target": "core", "network": network }))),
+            code
+        );
     }
 }
 

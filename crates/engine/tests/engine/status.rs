@@ -132,7 +132,9 @@ fn observers_read_and_manage_themselves() {
     "#]]
     .assert_eq(&gates("observer_read_only", make));
     let mut world = make();
-    for (agent, code) in [("agent:a", "ok"), ("a", "ok"), ("agent:b", "observer_read_only"), ("nobody", "observer_read_only")] {
+    for (agent, code) in
+        [("agent:a", "ok"), ("a", "ok"), ("agent:b", "observer_read_only"), ("nobody", "observer_read_only")]
+    {
         let payload = json!({ "channel": "general", "agent": agent });
         assert_eq!(outcome(&world.act("agent:a", "network.channel.join", payload)), code, "{agent}");
     }

@@ -8,7 +8,9 @@ use serde_json::json;
 fn world() -> World {
     let mut world = World::plain().joined(&["agent:a", "agent:b", "agent:c", "human:ana"]);
     world.act("agent:a", "network.channel.create", json!({ "name": "dev", "participants": ["b"] })).unwrap();
-    world.act("agent:a", "network.channel.create", json!({ "name": "secret", "private": true, "participants": ["b"] })).unwrap();
+    world
+        .act("agent:a", "network.channel.create", json!({ "name": "secret", "private": true, "participants": ["b"] }))
+        .unwrap();
     world.admin(AdminOp::SetGroup("team".into(), vec!["a".into(), "b".into()])).unwrap();
     world
 }
@@ -80,9 +82,11 @@ fn who_sees_what() {
     ] {
         let sent = world.emit("agent:a", json!({ "type": "x.y", "target": target, "visibility": visibility })).unwrap();
         let record = sent.event.unwrap();
-        let sees: Vec<&str> = viewers.iter().filter(|(_, v)| world.state().lens(*v).shows(&record)).map(|(n, _)| *n).collect();
+        let sees: Vec<&str> =
+            viewers.iter().filter(|(_, v)| world.state().lens(*v).shows(&record)).map(|(n, _)| *n).collect();
         let got = world.state().is_pending(world.id("agent:b"), sent.seq.unwrap());
-        out += &format!("{target:16} {visibility:9} {} {}\n", if got { "b gets it" } else { "         " }, sees.join(" "));
+        out +=
+            &format!("{target:16} {visibility:9} {} {}\n", if got { "b gets it" } else { "         " }, sees.join(" "));
     }
     expect![[r#"
         agent:b          direct    b gets it source b operator
@@ -105,7 +109,8 @@ fn who_sees_what() {
     let b = world.id("agent:b");
     world.act("agent:b", "network.channel.leave", json!({ "channel": "dev" })).unwrap();
     let of_dev = |w: &World, seq: u64| w.state().lens(Viewer::Member(b)).shows(&w.events[&seq]);
-    let dev = *world.events.iter().find(|(_, r)| r.event.target() == "channel/dev" && r.event.kind() == "x.y").unwrap().0;
+    let dev =
+        *world.events.iter().find(|(_, r)| r.event.target() == "channel/dev" && r.event.kind() == "x.y").unwrap().0;
     assert!(!of_dev(&world, dev));
     world.admin(AdminOp::Remove("agent:b".into())).unwrap();
     assert!(!world.events.keys().any(|seq| of_dev(&world, *seq)));
@@ -130,7 +135,14 @@ fn ephemeral_events_are_signals_only() {
     let sent = world.emit("agent:a", event).unwrap();
     assert_eq!((sent.seq, world.head(), world.records.len()), (None, head, records));
     assert_eq!(crate::world::signals(&world, "x.typing").len(), 1);
-    let announce = json!({ "type": "network.agent.announce", "target": "agent:broadcast", "metadata": { "ephemeral": true } });
+    let announce =
+        json!({ "type": "network.agent.announce", "target": "agent:broadcast", "metadata": { "ephemeral": true } });
     assert!(world.emit("agent:a", announce).unwrap().seq.is_some(), "extension types only");
-    assert_eq!(outcome(&world.emit("agent:a", json!({ "type": "x.typing", "target": "agent:z", "metadata": { "ephemeral": true } }))), "unknown_target");
+    assert_eq!(
+        outcome(
+            &world
+                .emit("agent:a", json!({ "type": "x.typing", "target": "agent:z", "metadata": { "ephemeral": true } }))
+        ),
+        "unknown_target"
+    );
 }

@@ -149,6 +149,12 @@ impl World {
         self.after = std::mem::take(&mut self.fx.after);
     }
 
+    /// Applies a record that no input of this world decides.
+    pub(crate) fn commit(&mut self, record: Record) {
+        self.fx.commit(record);
+        self.step();
+    }
+
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now.wall += ms;
         self.now.steady += ms;
@@ -188,8 +194,9 @@ impl World {
     }
 
     pub(crate) fn try_join(&mut self, address: &str, join: Join) -> Result<Accepted, Fault> {
-        let text = json!({ "type": "network.agent.join", "source": address, "target": "core", "payload": join.payload })
-            .to_string();
+        let text =
+            json!({ "type": "network.agent.join", "source": address, "target": "core", "payload": join.payload })
+                .to_string();
         let envelope = Envelope::parse(&text).map_err(|u| u.fault)?;
         self.issued += 1;
         let secret = format!("session-{}", self.issued);
@@ -204,7 +211,11 @@ impl World {
             envelope: &envelope,
             received: 0,
             seen: Seen::New,
-            proofs: Proofs { tokens: join.tokens.iter().map(|t| sha(t)).collect(), level: join.level, failed: join.failed },
+            proofs: Proofs {
+                tokens: join.tokens.iter().map(|t| sha(t)).collect(),
+                level: join.level,
+                failed: join.failed,
+            },
             fresh_session: sha(&secret),
             resume: join.resume,
         };
@@ -344,7 +355,13 @@ impl World {
             .collect()
     }
 
-    pub(crate) fn page(&self, viewer: Viewer, filter: &Filter, position: Option<Seq>, max: usize) -> Result<Page, Fault> {
+    pub(crate) fn page(
+        &self,
+        viewer: Viewer,
+        filter: &Filter,
+        position: Option<Seq>,
+        max: usize,
+    ) -> Result<Page, Fault> {
         self.state().page(viewer, View::Log, filter, position, Seq::MAX, max)
     }
 
