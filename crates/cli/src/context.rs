@@ -105,9 +105,11 @@ impl Context {
     pub(crate) async fn reader(&mut self) -> Result<Voice, CliError> {
         let node = self.node()?;
         match &node.admin {
-            Some(admin) if self.spoken_name().is_none() && node.token.is_none() => {
-                Ok(Voice { http: node.http()?.with_bearer(admin.expose()), speaker: None })
-            }
+            Some(admin) if self.spoken_name().is_none() && node.token.is_none() => Ok(Voice {
+                http: node.http()?.with_bearer(admin.expose()),
+                speaker: None,
+                data: Some(self.data_dir()?),
+            }),
             Some(_) | None => self.member().await,
         }
     }
@@ -133,7 +135,7 @@ impl Context {
             Some(kept) => speaker.door.clone().with_bearer(kept.session_id.expose()),
             None => speaker.join(None).await?,
         };
-        Ok(Voice { http, speaker: Some(speaker) })
+        Ok(Voice { http, speaker: Some(speaker), data: None })
     }
 
     /// The canonical address this command speaks as.
@@ -181,11 +183,13 @@ impl Node {
     }
 }
 
-/// Somebody's voice at the node. A member's session that has ended is replaced once, by joining again.
+/// Somebody's voice at the node. A credential that has ended is replaced once.
 #[derive(Debug)]
 pub(crate) struct Voice {
     pub(crate) http: Http,
     speaker: Option<Speaker>,
+    /// Where a restarted node tells the operator its new secret.
+    data: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -208,11 +212,20 @@ impl Voice {
         }
     }
 
-    /// Joins again if that can mend the error, and gives the error back if not.
+    /// Joins again, or reads the secret of a restarted node, if that can mend the error; gives it back if not.
     pub(crate) async fn after(&mut self, error: ClientError) -> Result<(), CliError> {
-        match &self.speaker {
-            Some(speaker) if session_is_over(&error) => {
-                self.http = speaker.join(self.http.bearer()).await?;
+        if !session_is_over(&error) {
+            return Err(error.into());
+        }
+        if let Some(speaker) = &self.speaker {
+            self.http = speaker.join(self.http.bearer()).await?;
+            return Ok(());
+        }
+        let run = self.data.as_deref().map(RunFile::read).transpose()?.flatten();
+        match run {
+            Some(run) if Some(&run.admin_secret) != self.http.bearer() => {
+                let network = self.http.network().map(str::to_owned);
+                self.http = Http::new(&run.url)?.with_network(network).with_bearer(run.admin_secret.expose());
                 Ok(())
             }
             Some(_) | None => Err(error.into()),

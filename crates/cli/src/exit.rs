@@ -100,6 +100,11 @@ impl CliError {
         self
     }
 
+    /// The same failure; when something was not found, with this line instead of the usual one.
+    pub(crate) fn if_missing(self, next: &str) -> CliError {
+        if self.exit == Exit::NotFound { self.next(next) } else { self }
+    }
+
     /// For people: one or two lines.
     pub(crate) fn text(&self) -> String {
         let message = match &self.code {
@@ -175,7 +180,9 @@ fn next_step(code: ErrorCode) -> Option<&'static str> {
         }
         E::SessionRevoked => Some("another program joined with this name; choose another with --as"),
         E::SessionExpired => Some("run the command again: it joins anew"),
-        E::Forbidden | E::PermissionDenied => Some("speak as somebody who may with --as, or ask the operator"),
+        E::Forbidden | E::PermissionDenied => {
+            Some("speak as somebody who may with --as; what is the operator's is done where the node runs")
+        }
         E::SourceMismatch => Some("an event's source is whoever sends it; choose with --as"),
         E::ObserverReadOnly => Some("observers only read; the operator can change the role"),
         E::NotAMember => Some("join by speaking: any command with --as NAME does"),

@@ -58,6 +58,11 @@ impl Tail {
         Ok(())
     }
 
+    /// The last event seen: where another view may go on.
+    pub fn cursor(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
     /// The next event. An error is final: the node refused, or ended the view for good.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {

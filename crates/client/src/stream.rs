@@ -647,13 +647,14 @@ async fn open_and_join(http: &Http, network: &str, options: &JoinOptions) -> Res
         "id": id, "type": "network.agent.join", "source": options.address, "target": "core", "payload": options.payload(),
     });
     link.push(frame.to_string());
-    match tokio::time::timeout(JOIN_WAIT, join_answer(&mut link, &id)).await {
+    match tokio::time::timeout(JOIN_WAIT, join_answer(&mut link)).await {
         Ok(result) => Ok((link, result?)),
         Err(_) => Err(ClientError::Timeout { url: http.endpoint().websocket(network), seconds: JOIN_WAIT.as_secs() }),
     }
 }
 
-async fn join_answer(link: &mut Link, id: &str) -> Result<Joined, ClientError> {
+/// The join is the first frame, so the first answer is its own, whatever id the node gave it.
+async fn join_answer(link: &mut Link) -> Result<Joined, ClientError> {
     #[derive(Deserialize)]
     struct Ack {
         result: Joined,
@@ -669,7 +670,7 @@ async fn join_answer(link: &mut Link, id: &str) -> Result<Joined, ClientError> {
         })?;
         let event: Event = serde_json::from_str(&text).map_err(unreadable)?;
         match event.kind.as_str() {
-            "network.event.ack" if event.in_reply_to() == Some(id) => {
+            "network.event.ack" if event.source == "core" => {
                 let ack: Ack = serde_json::from_str(event.payload.get()).map_err(unreadable)?;
                 return Ok(ack.result);
             }

@@ -115,7 +115,8 @@ fn text(report: &Value, checks: &[Check], zone: &jiff::tz::TimeZone) -> String {
     let mut out = String::new();
     for check in checks {
         let mark = if check.ok { "ok   " } else { "WRONG" };
-        out.push_str(&format!("{mark}  {}: {}\n", render::safe_line(&check.name), render::safe_line(&check.detail)));
+        let detail = if check.detail.is_empty() { "nothing to say" } else { &check.detail };
+        out.push_str(&format!("{mark}  {}: {}\n", render::safe_line(&check.name), render::safe_line(detail)));
     }
     if let Some(per_day) = report.pointer("/growth/bytes_per_day").and_then(Value::as_u64) {
         out.push_str(&format!("growth: {} a day\n", render::bytes(per_day)));

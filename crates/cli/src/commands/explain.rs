@@ -15,7 +15,8 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let mut voice = cx.reader().await?;
-        let answer = voice.call(async |http| http.explain(&self.id).await).await?;
+        let missing = "it may be a typing mistake, an event that was purged, or one you may not ask about";
+        let answer = voice.call(async |http| http.explain(&self.id).await).await.map_err(|e| e.if_missing(missing))?;
         let zone = cx.zone.clone();
         cx.out.show(&answer, |answer, _| value::lines(answer, &zone))
     }

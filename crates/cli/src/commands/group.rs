@@ -5,6 +5,7 @@ use crate::exit::CliError;
 use crate::render::table::table;
 use crate::render::value;
 use clap::Subcommand;
+use rialto_client::ClientError;
 use serde_json::Value;
 
 /// Verbs of `group`.
@@ -55,14 +56,18 @@ impl Group {
                 })
             }
             Group::Show { name } => {
-                let group = http.group(&network, &group_name(&name)?).await?;
+                let group = http.group(&network, &group_name(&name)?).await.map_err(missing)?;
                 cx.out.show(&group, |group, _| value::lines(group, &zone))
             }
             Group::Delete { name } => {
                 let name = group_name(&name)?;
-                let answer = http.delete_group(&network, &name).await?;
+                let answer = http.delete_group(&network, &name).await.map_err(missing)?;
                 cx.out.show(&answer, |_, _| format!("group/{name} is deleted"))
             }
         }
     }
+}
+
+fn missing(error: ClientError) -> CliError {
+    CliError::from(error).if_missing("`rialto group list` shows what there is")
 }

@@ -209,7 +209,9 @@ impl Token {
                 })
             }
             Token::Revoke { label } => {
-                let answer = http.revoke_token(&network, &label).await?;
+                let answer = http.revoke_token(&network, &label).await.map_err(|error| {
+                    CliError::from(error).if_missing("`rialto network token list` shows what there is")
+                })?;
                 cx.out.show(&answer, |_, _| format!("token {label} is revoked"))
             }
         }

@@ -7,7 +7,7 @@ use crate::render::event;
 use crate::since::Since;
 use clap::Args;
 use rialto_client::{Event, EventQuery};
-use rialto_model::limits;
+use rialto_model::{ErrorCode, limits};
 
 /// Arguments of `tail`.
 #[derive(Debug, Args)]
@@ -54,15 +54,26 @@ async fn past(cx: &mut Context, voice: &mut Voice, query: &EventQuery, since: u6
     }
 }
 
-async fn follow(cx: &mut Context, mut voice: Voice, query: EventQuery) -> Result<(), CliError> {
-    let mut tail = rialto_client::Tail::new(voice.http.clone(), query.clone());
-    if let Err(error) = tail.open().await {
-        voice.after(error).await?;
-        tail = rialto_client::Tail::new(voice.http.clone(), query);
-    }
+/// Watches over restarts of the node. A name that somebody else took is not fought over.
+async fn follow(cx: &mut Context, mut voice: Voice, mut query: EventQuery) -> Result<(), CliError> {
     loop {
-        let event = tail.next().await?;
-        show(cx, &event)?;
+        let mut tail = rialto_client::Tail::new(voice.http.clone(), query.clone());
+        if let Err(error) = tail.open().await {
+            voice.after(error).await?;
+            tail = rialto_client::Tail::new(voice.http.clone(), query.clone());
+            tail.open().await?;
+        }
+        let error = loop {
+            match tail.next().await {
+                Ok(event) => show(cx, &event)?,
+                Err(error) => break error,
+            }
+        };
+        if error.is(ErrorCode::SessionRevoked) {
+            return Err(error.into());
+        }
+        query.after = tail.cursor().map(str::to_owned);
+        voice.after(error).await?;
     }
 }
 

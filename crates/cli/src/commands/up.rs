@@ -10,6 +10,7 @@ use crate::render::start::{Start, TokenLine, screen};
 use crate::settings::{Flags, Settings};
 use clap::Args;
 use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Arguments of `up`. `--network` names the default network and `--token` sets its token.
 #[derive(Debug, Args)]
@@ -69,7 +70,7 @@ pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
         .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
     runtime.block_on(async {
         let running = Running::start(settings).await?;
-        running.about.run_file().write(&settings.store.data)?;
+        running.about.run_file(settings).write(&settings.store.data)?;
         let shown = running.about.show(settings, out);
         let end = match shown {
             Ok(()) => running.until_stopped().await,
@@ -81,16 +82,31 @@ pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
 }
 
 impl About {
-    fn run_file(&self) -> RunFile {
+    fn run_file(&self, settings: &Settings) -> RunFile {
         RunFile {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            url: self.url.clone(),
+            url: self.local_url(settings),
             listen: self.listen.to_string(),
             admin_secret: self.admin_secret.clone(),
             network: self.network.clone(),
             started_at: now_ms(),
         }
+    }
+
+    /// How commands on this machine reach the node: straight, not by way of a proxy. With TLS it is the URL that the
+    /// certificate is made for.
+    fn local_url(&self, settings: &Settings) -> String {
+        if settings.server.tls_cert.is_some() {
+            return self.url.clone();
+        }
+        let mut at = self.listen;
+        match at.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
+            IpAddr::V4(_) | IpAddr::V6(_) => {}
+        }
+        format!("http://{at}")
     }
 
     fn show(&self, settings: &Settings, out: &mut Out) -> Result<(), CliError> {
@@ -173,7 +189,10 @@ mod tests {
         let (mut out, data, _) = crate::out::testing::out(false);
         running.show(&settings, &mut out).unwrap();
         assert!(data.text().contains("token    TOKEN") && !data.text().contains("ADMIN"));
-        assert_eq!(running.run_file().admin_secret.expose(), "ADMIN");
+        assert_eq!(running.run_file(&settings).admin_secret.expose(), "ADMIN");
+        let behind_a_proxy =
+            About { listen: "0.0.0.0:8700".parse().unwrap(), url: "https://rialto.example".into(), ..running };
+        assert_eq!(behind_a_proxy.run_file(&settings).url, "http://127.0.0.1:8700");
     }
 
     #[test]

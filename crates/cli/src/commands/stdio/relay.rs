@@ -242,7 +242,9 @@ impl Relay {
             self.answered(id);
         }
         let Some(id) = ack.event_id.as_deref().or(event.in_reply_to()) else { return Heard::ForProgram };
-        match self.joining.take_if(|joining| joining.id == id) {
+        // A node gives a join another id when its own was used before; a session shows whose answer it is.
+        let is_join = ack.result.get("session_id").is_some();
+        match self.joining.take_if(|joining| is_join || joining.id == id) {
             Some(joining) => {
                 self.joined(&ack.result);
                 if !joining.again {
@@ -443,6 +445,14 @@ mod tests {
         assert_eq!(relay.refusal().unwrap().code, "token_required");
         relay.on_line(r#"{"type":"network.agent.join","source":"agent:a","target":"core"}"#);
         assert!(relay.is_waiting() && !relay.has_joined());
+    }
+
+    #[test]
+    fn a_join_is_recognised_under_the_id_the_node_gave_it() {
+        let mut relay = Relay::new(None);
+        relay.on_line(r#"{"id":"j1","type":"network.agent.join","source":"agent:a","target":"core"}"#);
+        relay.on_frame(&ack("other", r#"{"network_id":"n1","address":"agent:a","session_id":"S"}"#));
+        assert!(relay.has_joined() && !relay.is_waiting());
     }
 
     #[test]
