@@ -262,7 +262,7 @@ pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> R
     Ok(())
 }
 
-async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
+pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
     let deadline = wait.map(|w| tokio::time::Instant::now() + w);
     let mut head = call.network.head();
     loop {

@@ -7,6 +7,7 @@
 pub mod app;
 pub mod docs;
 pub mod error;
+pub mod grpc;
 pub mod ops;
 pub mod stream;
 

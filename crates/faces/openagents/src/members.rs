@@ -214,7 +214,7 @@ pub(crate) async fn network_profile(
     profile(state, path, query, headers).await
 }
 
-async fn profile_json(app: &App, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
+pub(crate) async fn profile_json(app: &App, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
     let mut data = call.network.look(&call.caller, Look::Profile).await?;
     let listed = data.get("listed").and_then(Value::as_bool).unwrap_or(true);
     if !listed {

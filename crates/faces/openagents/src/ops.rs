@@ -143,8 +143,9 @@ pub fn router(app: App) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
         .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))
-        .layer(from_fn_with_state(app.clone(), check_origin))
-        .with_state(app)
+        .with_state(app.clone())
+        .merge(crate::grpc::router(&app))
+        .layer(from_fn_with_state(app, check_origin))
 }
 
 async fn not_found() -> Response {

@@ -1,0 +1,305 @@
+//! gRPC: package `rialto.v1`, service `Network`, with health and reflection (sheet section 12.4).
+//!
+//! Every call goes through the same credentials, node and answers as HTTP; `Connect` is the stream conversation.
+
+mod connect;
+mod map;
+
+use crate::app::App;
+use crate::auth::{self, Call, Params};
+use crate::error::Refusal;
+use crate::events;
+use axum::Router;
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use map::{event_of, refused};
+use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::command::Look;
+use rialto_node::{Answered, Query, View};
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::time::Duration;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Types made from `proto/rialto/v1/network.proto`.
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    missing_debug_implementations,
+    unreachable_pub,
+    missing_docs,
+    reason = "generated code"
+)]
+pub mod pb {
+    tonic::include_proto!("rialto.v1");
+}
+
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rialto.bin"));
+
+/// The service.
+#[derive(Debug, Clone)]
+struct Service {
+    app: App,
+}
+
+/// The gRPC routes, to be merged with the HTTP router.
+pub fn router(app: &App) -> Router {
+    let service = pb::network_server::NetworkServer::new(Service { app: app.clone() })
+        .max_decoding_message_size(limits::BATCH_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
+    let (health, health_service) = tonic_health::server::health_reporter();
+    tokio::spawn(async move {
+        health.set_serving::<pb::network_server::NetworkServer<Service>>().await;
+    });
+    let mut routes = tonic::service::Routes::builder();
+    routes.add_service(service).add_service(health_service);
+    // The descriptor set is our own build's, so it is readable.
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1();
+    if let Ok(reflection) = reflection {
+        routes.add_service(reflection);
+    }
+    routes.routes().into_axum_router().reset_fallback()
+}
+
+impl Service {
+    fn call<T>(&self, request: &Request<T>, network: &str, agent_id: &str) -> Result<Call, Status> {
+        let headers: HeaderMap = request.metadata().clone().into_headers();
+        let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
+        let named = Some(network).filter(|n| !n.is_empty());
+        auth::call(&self.app, &headers, &Params::new(), named, &body, false).map_err(|r| refused(&r.fault, None))
+    }
+
+    async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {
+        let answers = call
+            .network
+            .emit(&call.caller, vec![Bytes::from(event.to_string())])
+            .await
+            .map_err(|f| refused(&f, None))?;
+        answers.into_iter().next().ok_or_else(|| refused(&ErrorCode::Internal.into(), None))
+    }
+}
+
+fn object(bytes: &[u8], field: &str) -> Result<Value, Status> {
+    if bytes.is_empty() {
+        return Ok(json!({}));
+    }
+    let bad = |what: String| refused(&Fault::new(ErrorCode::InvalidJson, what).field(field), None);
+    serde_json::from_slice(bytes).map_err(|e| bad(format!("{field} is not valid JSON: {e}")))
+}
+
+fn status_of(refusal: Refusal) -> Status {
+    refused(&refusal.fault, refusal.event_id.as_deref())
+}
+
+type Events = Pin<Box<dyn futures_util::Stream<Item = Result<pb::Event, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl pb::network_server::Network for Service {
+    type ConnectStream = Events;
+
+    async fn join(&self, request: Request<pb::JoinRequest>) -> Result<Response<pb::JoinReply>, Status> {
+        let r = request.get_ref();
+        let call = self.call(&request, &r.network, &r.agent_id)?;
+        let mut payload = object(&r.options, "options")?;
+        let Some(map) = payload.as_object_mut() else {
+            return Err(refused(
+                &Fault::new(ErrorCode::InvalidArgument, "options is an object").field("options"),
+                None,
+            ));
+        };
+        if !r.credentials.is_empty() {
+            map.insert("credentials".into(), object(&r.credentials, "credentials")?);
+        }
+        for (key, value) in [
+            ("agent_id", &r.agent_id),
+            ("role", &r.role),
+            ("resume_after", &r.resume_after),
+            ("session_id", &r.session_id),
+        ] {
+            if !value.is_empty() {
+                map.insert(key.into(), json!(value));
+            }
+        }
+        let event = json!({ "type": "network.agent.join", "source": call.caller.claimed, "target": "core", "payload": payload });
+        let answered = self.one(&call, &event).await?;
+        let accepted = answered.result.map_err(|f| refused(&f, None))?;
+        let result = accepted.result.unwrap_or_default();
+        let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let number = |key: &str| result.get(key).and_then(Value::as_i64).unwrap_or(0);
+        Ok(Response::new(pb::JoinReply {
+            network_id: text("network_id"),
+            address: text("address"),
+            role: text("role"),
+            status: text("status"),
+            verification: i32::try_from(number("verification")).unwrap_or(0),
+            session_id: text("session_id"),
+            heartbeat_ms: number("heartbeat_ms"),
+            offline_after_ms: number("offline_after_ms"),
+            window: i32::try_from(number("window")).unwrap_or(0),
+            head_id: text("head_id"),
+            pending: number("pending"),
+            expires_at: number("expires_at"),
+        }))
+    }
+
+    async fn leave(&self, request: Request<pb::LeaveRequest>) -> Result<Response<pb::LeaveReply>, Status> {
+        let r = request.get_ref();
+        let call = self.call(&request, &r.network, &r.agent_id)?;
+        let event = json!({ "type": "network.agent.leave", "target": "core", "payload": { "reason": r.reason, "forget": r.forget } });
+        let accepted = self.one(&call, &event).await?.result.map_err(|f| refused(&f, None))?;
+        let result = accepted.result.unwrap_or_default();
+        let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Response::new(pb::LeaveReply { address: text("address"), status: text("status") }))
+    }
+
+    async fn heartbeat(&self, request: Request<pb::HeartbeatRequest>) -> Result<Response<pb::HeartbeatReply>, Status> {
+        let r = request.get_ref();
+        let mut call = self.call(&request, &r.network, &r.agent_id)?;
+        if !r.session_id.is_empty() {
+            let mut caller = call.caller.as_ref().clone();
+            caller.session = Some(rialto_node::identity::sha256(&r.session_id));
+            call.caller = std::sync::Arc::new(caller);
+        }
+        call.network.heartbeat(&call.caller).await.map_err(|f| refused(&f, None))?;
+        let server_time = i64::try_from(crate::wire::now_ms()).unwrap_or(i64::MAX);
+        Ok(Response::new(pb::HeartbeatReply { status: "online".to_owned(), server_time }))
+    }
+
+    async fn send(&self, request: Request<pb::SendRequest>) -> Result<Response<pb::SendReply>, Status> {
+        let r = request.get_ref();
+        if r.events.len() > limits::BATCH_EVENTS_MAX {
+            let what = format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX);
+            return Err(refused(&Fault::new(ErrorCode::TooLarge, what), None));
+        }
+        let call = self.call(&request, &r.network, "")?;
+        let frames: Vec<Bytes> = r.events.iter().map(map::frame_of).collect();
+        let answers = if frames.is_empty() {
+            Vec::new()
+        } else {
+            call.network.emit(&call.caller, frames).await.map_err(|f| refused(&f, None))?
+        };
+        let mut results = Vec::with_capacity(answers.len());
+        for answered in answers {
+            results.push(self.result(&call, answered).await?);
+        }
+        Ok(Response::new(pb::SendReply { results }))
+    }
+
+    async fn poll(&self, request: Request<pb::PollRequest>) -> Result<Response<pb::PollReply>, Status> {
+        let r = request.get_ref();
+        let call = self.call(&request, &r.network, "")?;
+        if !r.ack_ids.is_empty() {
+            call.network.ack(&call.caller, r.ack_ids.clone(), None).await.map_err(|f| refused(&f, None))?;
+        }
+        let mut params = Params::new();
+        let mut put = |key: &str, value: &str| {
+            if !value.is_empty() {
+                params.insert(key.to_owned(), value.to_owned());
+            }
+        };
+        for (key, value) in [
+            ("after", &r.after),
+            ("view", &r.view),
+            ("type", &r.r#type),
+            ("channel", &r.channel),
+            ("target", &r.target),
+        ] {
+            put(key, value);
+        }
+        for (key, value) in [("target_agents", &r.target_agents), ("before", &r.before), ("sort", &r.sort)] {
+            put(key, value);
+        }
+        put("ack", if r.no_ack { "false" } else { "" });
+        if r.limit != 0 {
+            params.insert("limit".to_owned(), r.limit.to_string());
+        }
+        let query: Query = events::query_of(&params, &call).map_err(status_of)?;
+        query.checked_limit().map_err(|f| refused(&f, None))?;
+        let wait_max = i32::try_from(limits::WAIT_SECONDS_MAX * 1000).unwrap_or(i32::MAX);
+        if !(0..=wait_max).contains(&r.wait_ms) {
+            return Err(refused(
+                &Fault::new(ErrorCode::InvalidArgument, format!("wait_ms is 0 to {wait_max}")).field("wait_ms"),
+                None,
+            ));
+        }
+        let wait = (r.wait_ms > 0).then(|| Duration::from_millis(u64::try_from(r.wait_ms).unwrap_or(0)));
+        events::ack_before(&call, &query, &params).await.map_err(status_of)?;
+        let page = events::read(&call, &query, wait).await.map_err(status_of)?;
+        let view = query.view.unwrap_or(View::Log);
+        let ids: Vec<(u64, &str)> = page.events.iter().map(|e| (e.event.seq, e.event.id())).collect();
+        let id = |found: Option<&(u64, &str)>| found.map(|(_, id)| (*id).to_owned()).unwrap_or_default();
+        Ok(Response::new(pb::PollReply {
+            has_more: page.has_more,
+            oldest_id: id(ids.iter().min()),
+            newest_id: id(ids.iter().max()),
+            next_cursor: format!("seq:{}", page.next),
+            events: page.events.iter().map(|e| event_of(&crate::wire::event_json(e, view))).collect(),
+        }))
+    }
+
+    async fn discover(&self, request: Request<pb::DiscoverRequest>) -> Result<Response<pb::DiscoverReply>, Status> {
+        let r = request.get_ref();
+        let call = self.call(&request, &r.network, "")?;
+        let filter = object(&r.filter, "filter")?;
+        let roster = call
+            .network
+            .look(&call.caller, Look::Discover { filter, compat: false })
+            .await
+            .map_err(|f| refused(&f, None))?;
+        Ok(Response::new(pb::DiscoverReply { roster: roster.to_string().into_bytes() }))
+    }
+
+    async fn profile(&self, request: Request<pb::ProfileRequest>) -> Result<Response<pb::ProfileReply>, Status> {
+        let call = self.call(&request, &request.get_ref().network, "")?;
+        let headers = request.metadata().clone().into_headers();
+        let profile = crate::members::profile_json(&self.app, &call, &headers).await.map_err(status_of)?;
+        Ok(Response::new(pb::ProfileReply { profile: profile.to_string().into_bytes() }))
+    }
+
+    async fn connect(&self, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
+        connect::connect(&self.app, request).await
+    }
+}
+
+impl Service {
+    async fn result(&self, call: &Call, answered: Answered) -> Result<pb::SendResult, Status> {
+        let event_id = answered.event_id.clone().unwrap_or_default();
+        let accepted = match answered.result {
+            Err(fault) => {
+                return Ok(pb::SendResult {
+                    event_id,
+                    error: Some(map::error_of(&fault, answered.event_id.as_deref())),
+                    ..Default::default()
+                });
+            }
+            Ok(accepted) => accepted,
+        };
+        let mut response = accepted.response.as_ref().map(|e| event_of(e.json()));
+        if let Some(query) = &answered.query {
+            let page = call.network.query(&call.caller, query).await.map_err(|f| refused(&f, None))?;
+            let payload = crate::wire::page_json(&page.events, page.has_more, page.next, View::Log);
+            response = Some(event_of(
+                crate::wire::server_event(
+                    "network.events.response",
+                    "core",
+                    call.network.id(),
+                    &payload,
+                    Some(&event_id),
+                )
+                .json(),
+            ));
+        }
+        Ok(pb::SendResult {
+            event_id,
+            seq: accepted.seq.unwrap_or(0),
+            duplicate: accepted.duplicate,
+            event: accepted.event.as_ref().map(|r| event_of(r.event.json())),
+            response,
+            error: None,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! `Connect`: the stream conversation as protobuf events both ways.
+
+use super::map::{event_of, frame_of, refused};
+use super::{Events, pb};
+use crate::app::App;
+use crate::auth::{self, Params};
+use crate::stream::{Conversation, JOIN_WITHIN, Renderer, converse};
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::{Caller, Dialect, Out};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use tokio::sync::{Notify, mpsc};
+use tonic::{Request, Response, Status, Streaming};
+
+/// Rendered batches waiting for a slow reader.
+const BATCHES: usize = 8;
+/// Events taken from the stream in one go.
+const READ_EVENTS: usize = 256;
+
+#[derive(Debug, Default)]
+struct Gauge {
+    unanswered: AtomicIsize,
+    changed: Notify,
+    joined: AtomicBool,
+}
+
+pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
+    let headers: HeaderMap = request.metadata().clone().into_headers();
+    let mut incoming = request.into_inner();
+    let first = match tokio::time::timeout(JOIN_WITHIN, incoming.message()).await {
+        Ok(Ok(Some(event))) => event,
+        Ok(Ok(None)) => return Err(refused(&ErrorCode::JoinRequired.into(), None)),
+        Ok(Err(status)) => return Err(status),
+        Err(_) => return Err(refused(&ErrorCode::JoinRequired.into(), None)),
+    };
+    let named = Some(first.network.as_str()).filter(|n| !n.is_empty());
+    let call =
+        auth::call(app, &headers, &Params::new(), named, &Value::Null, false).map_err(|r| refused(&r.fault, None))?;
+    let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
+    let (conversation, renderer, inbox) = converse(&call.network, caller);
+    let (tx, rx) = mpsc::channel(BATCHES);
+    let gauge = Arc::new(Gauge::default());
+    tokio::spawn(write(renderer, inbox, tx.clone(), gauge.clone()));
+    tokio::spawn(read(incoming, first, conversation, tx, gauge));
+    let stream = futures_util::stream::unfold((rx, Vec::new().into_iter()), |(mut rx, mut batch)| async move {
+        loop {
+            if let Some(item) = batch.next() {
+                return Some((item, (rx, batch)));
+            }
+            batch = rx.recv().await?.into_iter();
+        }
+    });
+    Ok(Response::new(Box::pin(stream)))
+}
+
+type Batch = Vec<Result<pb::Event, Status>>;
+
+/// Reads until the client's half ends; then the member is offline.
+async fn read(
+    mut incoming: Streaming<pb::Event>,
+    first: pb::Event,
+    mut conversation: Conversation,
+    tx: mpsc::Sender<Batch>,
+    gauge: Arc<Gauge>,
+) {
+    let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
+    let mut next = Some(first);
+    let ended = loop {
+        let mut frames: Vec<Bytes> = Vec::new();
+        let mut end = None;
+        while let Some(event) = next.take() {
+            frames.push(frame_of(&event));
+            if frames.len() >= READ_EVENTS {
+                break;
+            }
+            match incoming.message().now_or_never() {
+                Some(Ok(Some(event))) => next = Some(event),
+                Some(Ok(None)) => end = Some(None),
+                Some(Err(status)) => end = Some(Some(status)),
+                None => {}
+            }
+        }
+        match conversation.receive_all(frames).await {
+            Ok(count) => gauge.unanswered.fetch_add(isize::try_from(count).unwrap_or(0), Ordering::AcqRel),
+            Err(code) => break Some(refused(&code.into(), None)),
+        };
+        if let Some(end) = end {
+            break end;
+        }
+        while gauge.unanswered.load(Ordering::Acquire)
+            >= isize::try_from(limits::UNANSWERED_EVENTS_MAX).unwrap_or(isize::MAX)
+        {
+            tokio::select! {
+                () = gauge.changed.notified() => {}
+                () = tx.closed() => break,
+            }
+        }
+        let joined = gauge.joined.load(Ordering::Acquire);
+        tokio::select! {
+            message = incoming.message() => match message {
+                Ok(Some(event)) => next = Some(event),
+                Ok(None) => break None,
+                Err(status) => break Some(status),
+            },
+            () = tokio::time::sleep_until(join_by), if !joined => {
+                if !gauge.joined.load(Ordering::Acquire) {
+                    break Some(refused(&Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join"), None));
+                }
+            }
+            () = tx.closed() => break None,
+        }
+    };
+    if let Some(status) = ended {
+        let _ = tx.send(vec![Err(status)]).await;
+    }
+    conversation.end().await;
+}
+
+/// Renders the outbox into protobuf events.
+async fn write(
+    mut renderer: Renderer,
+    mut inbox: mpsc::Receiver<Vec<Out>>,
+    tx: mpsc::Sender<Batch>,
+    gauge: Arc<Gauge>,
+) {
+    while let Some(mut outs) = inbox.recv().await {
+        while let Ok(more) = inbox.try_recv() {
+            outs.extend(more);
+        }
+        let rendered = renderer.render(outs).await;
+        if rendered.joined {
+            gauge.joined.store(true, Ordering::Release);
+        }
+        let mut batch: Batch =
+            rendered.frames.iter().filter_map(|f| std::str::from_utf8(f).ok()).map(|t| Ok(event_of(t))).collect();
+        let close = rendered.close;
+        if let Some((code, reason)) = close.filter(|(code, _)| *code != 1000) {
+            let _ = code;
+            batch.push(Err(refused(&reason.into(), None)));
+        }
+        if !batch.is_empty() && tx.send(batch).await.is_err() {
+            return;
+        }
+        gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
+        gauge.changed.notify_one();
+        if close.is_some() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Events and refusals between protobuf and the model.
+
+use super::pb;
+use crate::error::statuses;
+use bytes::Bytes;
+use prost::Message as _;
+use rialto_model::json::push_string;
+use rialto_model::{Envelope, Fault};
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+/// The JSON frame of a protobuf event; the node judges it like any other.
+pub(super) fn frame_of(event: &pb::Event) -> Bytes {
+    let mut out = String::with_capacity(128 + event.payload.len() + event.metadata.len());
+    out.push_str("{\"type\":");
+    push_string(&mut out, &event.r#type);
+    for (name, value) in [
+        ("id", &event.id),
+        ("source", &event.source),
+        ("target", &event.target),
+        ("network", &event.network),
+        ("visibility", &event.visibility),
+    ] {
+        if !value.is_empty() {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            push_string(&mut out, value);
+        }
+    }
+    if event.timestamp != 0 {
+        out.push_str(&format!(",\"timestamp\":{}", event.timestamp));
+    }
+    let mut out = out.into_bytes();
+    for (name, value) in [(&b",\"payload\":"[..], &event.payload), (&b",\"metadata\":"[..], &event.metadata)] {
+        if !value.is_empty() {
+            out.extend_from_slice(name);
+            out.extend_from_slice(value);
+        }
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+/// The protobuf form of our own canonical JSON.
+pub(super) fn event_of(json: &str) -> pb::Event {
+    let Ok(e) = Envelope::parse(json) else { return pb::Event::default() };
+    pb::Event {
+        id: e.id.map(Into::into).unwrap_or_default(),
+        r#type: e.kind.into_owned(),
+        source: e.source.map(Into::into).unwrap_or_default(),
+        target: e.target.into_owned(),
+        payload: e.payload.into_owned().into_bytes(),
+        metadata: e.metadata.as_bytes().to_vec(),
+        timestamp: e.timestamp.and_then(|t| t.parse().ok()).unwrap_or(0),
+        network: e.network.map(Into::into).unwrap_or_default(),
+        visibility: e.visibility.map(|v| v.as_str().to_owned()).unwrap_or_default(),
+    }
+}
+
+/// A refusal as a message.
+pub(super) fn error_of(fault: &Fault, event_id: Option<&str>) -> pb::Error {
+    pb::Error {
+        code: fault.wire_code().to_owned(),
+        message: fault.message.clone(),
+        event_id: event_id.unwrap_or_default().to_owned(),
+        r#mod: fault.by_mod.as_deref().unwrap_or_default().to_owned(),
+        retryable: fault.code.retryable(),
+        details: fault.details.as_ref().map(|d| d.to_string().into_bytes()).unwrap_or_default(),
+    }
+}
+
+/// A refusal as a status, with the message in the trailer `rialto-error-bin`.
+pub(super) fn refused(fault: &Fault, event_id: Option<&str>) -> Status {
+    let (_, code) = statuses(fault.code);
+    let mut metadata = MetadataMap::new();
+    metadata.insert_bin("rialto-error-bin", MetadataValue::from_bytes(&error_of(fault, event_id).encode_to_vec()));
+    Status::with_metadata(Code::from_i32(code), fault.to_string(), metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_survive_the_way_there_and_back() {
+        let event = pb::Event {
+            id: "e1".into(),
+            r#type: "a.b".into(),
+            source: "agent:a".into(),
+            target: "resource/file/a\"b.md".into(),
+            payload: br#"{"n":1.50}"#.to_vec(),
+            metadata: br#"{"k":"\u00e9"}"#.to_vec(),
+            timestamp: 7,
+            network: "a1b2c3d4".into(),
+            visibility: "direct".into(),
+        };
+        let frame = frame_of(&event);
+        assert_eq!(event_of(std::str::from_utf8(&frame).unwrap()), event);
+    }
+
+    #[test]
+    fn a_refusal_carries_its_message() {
+        let status = refused(&rialto_model::ErrorCode::UnknownTarget.into(), Some("e1"));
+        assert_eq!(status.code(), Code::NotFound);
+        let bytes = status.metadata().get_bin("rialto-error-bin").unwrap().to_bytes().unwrap();
+        let error = pb::Error::decode(bytes).unwrap();
+        assert_eq!((error.code.as_str(), error.event_id.as_str(), error.retryable), ("unknown_target", "e1", false));
+    }
+}
