@@ -71,6 +71,8 @@ pub struct PageAnswer {
     pub head: Seq,
     /// History at or below is purged.
     pub oldest: Seq,
+    /// Deliveries of this network expect acks.
+    pub tracked: bool,
 }
 
 /// What a network's task is asked to do.
@@ -109,6 +111,12 @@ pub(crate) enum Command {
     Find {
         id: String,
         reply: oneshot::Sender<Option<Seq>>,
+    },
+    /// A reader that follows history by cursor also wants what is never stored.
+    Watch {
+        connection: u64,
+        caller: Arc<Caller>,
+        outbox: Outbox,
     },
     CloseStream {
         connection: u64,

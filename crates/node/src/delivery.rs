@@ -4,9 +4,10 @@
 use crate::command::{Out, Outbox};
 use bytes::Bytes;
 use rialto_engine::{EventRecord, SessionRef, State};
-use rialto_model::{Millis, Seq};
+use rialto_model::{Millis, Seq, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
+use tokio::sync::mpsc::error::TrySendError;
 
 /// First redelivery after this long without an ack.
 const RETRY_MS: Millis = 30_000;
@@ -82,6 +83,10 @@ pub(crate) struct Live {
 pub(crate) struct Sessions {
     by_connection: BTreeMap<u64, Live>,
     by_member: BTreeMap<u32, Vec<u64>>,
+    /// Readers that only want signals; no member behind means broadcasts alone.
+    watchers: BTreeMap<u64, (Option<u32>, Outbox)>,
+    /// At-most-once mail of members that poll.
+    rings: BTreeMap<u32, VecDeque<Seq>>,
 }
 
 impl Live {
@@ -143,6 +148,7 @@ impl Sessions {
 
     /// Closes a stream; gives its member.
     pub(crate) fn close(&mut self, connection: u64) -> Option<SessionRef> {
+        self.watchers.remove(&connection);
         let live = self.by_connection.remove(&connection)?;
         if let Some(list) = self.by_member.get_mut(&live.session.member) {
             list.retain(|c| *c != connection);
@@ -205,6 +211,43 @@ impl Sessions {
                 live.send(Out::Signal(event.clone()));
             }
         }
+        self.watchers.retain(|_, (member, outbox)| {
+            let wanted = match member {
+                Some(member) => state.receives(*member, route),
+                None => route.stream == Some(rialto_engine::StreamKey::Broadcast),
+            };
+            // A full outbox drops the signal, a closed one the watcher.
+            !wanted || !matches!(outbox.try_send(vec![Out::Signal(event.clone())]), Err(TrySendError::Closed(_)))
+        });
+    }
+
+    /// Adds a reader that wants signals.
+    pub(crate) fn watch(&mut self, connection: u64, member: Option<u32>, outbox: Outbox) {
+        self.watchers.insert(connection, (member, outbox));
+    }
+
+    /// Puts an at-most-once event into the rings of members that poll and were sent it.
+    pub(crate) fn keep_for_polls(&mut self, state: &State, event: &Outgoing) -> u64 {
+        let (route, seq) = (&event.record.route, event.record.event.seq);
+        let mut dropped = 0;
+        for (member, ring) in &mut self.rings {
+            if state.was_sent(*member, route, seq) {
+                if ring.len() >= limits::RING_EVENTS_MAX {
+                    ring.pop_front();
+                    dropped += 1;
+                }
+                ring.push_back(seq);
+            }
+        }
+        dropped
+    }
+
+    /// Drains a member's ring: what came since its last poll, oldest first.
+    pub(crate) fn drain_ring(&mut self, member: u32, after: Seq, max: usize) -> Vec<Seq> {
+        let ring = self.rings.entry(member).or_default();
+        ring.retain(|seq| *seq > after);
+        let n = ring.len().min(max);
+        ring.drain(..n).collect()
     }
 
     /// Finds an in-flight delivery by its event id.

@@ -31,6 +31,8 @@ counters! {
     acked,
     /// Deliveries that ended undelivered.
     dead,
+    /// At-most-once mail that a ring had no room for.
+    dropped,
     /// Signals sent.
     signals,
     /// Batches committed.

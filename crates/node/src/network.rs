@@ -111,6 +111,12 @@ impl Network {
         let _ = self.commands.send(Command::CloseStream { connection }).await;
     }
 
+    /// Also sends what is never stored to a reader that follows by cursor, until [`Network::close_stream`].
+    pub async fn watch(&self, connection: u64, caller: &Arc<Caller>, outbox: &Outbox) {
+        let command = Command::Watch { connection, caller: caller.clone(), outbox: outbox.clone() };
+        let _ = self.commands.send(command).await;
+    }
+
     /// Acks by event ids or up to one; gives how many there were.
     pub async fn ack(&self, caller: &Arc<Caller>, ids: Vec<String>, up_to: Option<String>) -> Result<u64, Fault> {
         let caller = caller.clone();

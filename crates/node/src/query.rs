@@ -38,6 +38,8 @@ pub struct QueryResult {
     pub next: Seq,
     /// Who read.
     pub viewer: Viewer,
+    /// Deliveries of this network expect acks.
+    pub tracked: bool,
 }
 
 impl Query {
@@ -152,7 +154,7 @@ impl Network {
         loop {
             let chunk = (limit - events.len() + 1).max(64);
             let answer = self.page(caller, view, &filter, position, chunk).await?;
-            let viewer = answer.viewer;
+            let (viewer, tracked) = (answer.viewer, answer.tracked);
             let page = answer.page;
             let start = filter.after.unwrap_or(0);
             let last = page.seqs.last().copied();
@@ -170,7 +172,7 @@ impl Network {
                 }
                 if events.len() == limit {
                     let next = events.last().map_or(start, |r: &Arc<EventRecord>| r.event.seq);
-                    return Ok(QueryResult { events, has_more: true, next, viewer });
+                    return Ok(QueryResult { events, has_more: true, next, viewer, tracked });
                 }
                 events.push(record);
             }
@@ -181,7 +183,7 @@ impl Network {
                     (_, _) => last.or(position).unwrap_or(start),
                 };
                 let next = if page.exhausted && filter.descending { last.or(position).unwrap_or(start) } else { next };
-                return Ok(QueryResult { events, has_more: !page.exhausted, next, viewer });
+                return Ok(QueryResult { events, has_more: !page.exhausted, next, viewer, tracked });
             }
             position = last;
         }

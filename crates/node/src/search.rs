@@ -196,7 +196,7 @@ impl Network {
             events.reverse();
         }
         let next = events.iter().map(|r| r.event.seq).max().unwrap_or(head);
-        Ok(QueryResult { events, has_more, next, viewer })
+        Ok(QueryResult { events, has_more, next, viewer, tracked: false })
     }
 
     /// How far the index has come.

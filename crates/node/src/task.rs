@@ -4,9 +4,11 @@
 //! Invariant: nothing is answered before its batch is committed, and batches finish in order.
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
+mod acks;
 mod intake;
 pub(crate) mod load;
 mod look;
+mod recover;
 
 use crate::clock::NodeClock;
 use crate::command::{Answered, Command, Out, PageAnswer, Reply};
@@ -15,11 +17,9 @@ use crate::metrics::Counters;
 use crate::network::Shared;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
-use rialto_engine::{
-    AckRequest, Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer,
-};
+use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, EventId, Fault, Seq, limits};
+use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_store::{Batch, Class, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -254,6 +254,15 @@ impl Task {
             Command::Find { id, reply } => {
                 let _ = reply.send(self.find(&id).map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
             }
+            Command::Watch { connection, caller, outbox } => {
+                if let Ok(viewer) = self.viewer_of(&caller, now) {
+                    let member = match viewer {
+                        Viewer::Member(id) => Some(id),
+                        Viewer::Operator | Viewer::Reader => None,
+                    };
+                    self.sessions.watch(connection, member, outbox);
+                }
+            }
             Command::CloseStream { connection } => self.close_stream(connection, now),
             Command::Admin { op, reply } => {
                 let result = self.engine.admin(&op, now, &mut self.fx);
@@ -306,52 +315,6 @@ impl Task {
         result
     }
 
-    fn remember(&mut self, record: Arc<EventRecord>) {
-        if record.received.is_some() {
-            self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
-        }
-        self.recent.push_back(record);
-        // Never forgets what is not committed yet: the store does not know it.
-        while self.recent.len() > RECENT_EVENTS && self.recent.front().is_some_and(|r| r.event.seq <= self.committed) {
-            if let Some(old) = self.recent.pop_front() {
-                let key = id_key(old.event.id());
-                if self.recent_ids.get(&key) == Some(&old.event.seq) {
-                    self.recent_ids.remove(&key);
-                }
-            }
-        }
-    }
-
-    /// An event by position: at hand, or in the store.
-    fn record_at(&self, seq: Seq) -> Option<Arc<EventRecord>> {
-        let first = self.recent.front().map(|r| r.event.seq);
-        if let Some(first) = first.filter(|f| *f <= seq) {
-            return self.recent.get(usize::try_from(seq - first).ok()?).cloned();
-        }
-        crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq])
-            .ok()?
-            .into_iter()
-            .next()
-    }
-
-    /// An event by id.
-    fn find(&self, id: &str) -> Option<Arc<EventRecord>> {
-        let book = &self.engine.state.book;
-        if let Some(own) = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head)
-            && let Some(record) = self.record_at(own.seq).filter(|r| r.event.id() == id)
-        {
-            return Some(record);
-        }
-        let key = id_key(id);
-        if let Some(record) =
-            self.recent_ids.get(&key).and_then(|seq| self.record_at(*seq)).filter(|r| r.event.id() == id)
-        {
-            return Some(record);
-        }
-        let seqs = self.store.find(self.shared.number, key).ok()?;
-        seqs.into_iter().find_map(|seq| self.record_at(seq).filter(|r| r.event.id() == id))
-    }
-
     /// The member behind a caller; its call counts as presence.
     fn member_of(&mut self, caller: &Caller, now: Clock) -> Result<u32, Fault> {
         match self.engine.state.principal(caller, None, now)? {
@@ -393,51 +356,16 @@ impl Task {
             self.engine.receive_queue(id, &mut self.fx);
             self.decided(Ok(()))?;
         }
-        let page = self.engine.state.page(viewer, view, filter, position, self.committed, max)?;
-        Ok(PageAnswer { page, viewer, head: self.committed, oldest: self.engine.state.book.purged })
-    }
-
-    /// Event ids to positions; unknown ones are ignored.
-    fn ack_request(&self, member: u32, ids: &[String], up_to: Option<&str>, count: bool) -> AckRequest {
-        let seq = |id: &str| {
-            self.sessions
-                .seq_of(member, id)
-                .or_else(|| id.strip_prefix("seq:").and_then(|n| n.parse().ok()))
-                .or_else(|| self.find(id).map(|r| r.event.seq))
+        let state = &self.engine.state;
+        let (tracked, oldest, head) = (state.is_tracked(), state.book.purged, self.committed);
+        let page = match (view, viewer) {
+            (View::Inbox, Viewer::Member(id)) if !tracked => {
+                let seqs = self.sessions.drain_ring(id, position.or(filter.after).unwrap_or(0), max);
+                rialto_engine::Page { exhausted: seqs.len() < max, seqs, lens: state.lens(viewer) }
+            }
+            _ => state.page(viewer, view, filter, position, head, max)?,
         };
-        AckRequest { seqs: ids.iter().filter_map(|id| seq(id)).collect(), up_to: up_to.and_then(seq), count }
-    }
-
-    fn ack(&mut self, member: u32, request: &AckRequest, now: Clock) -> u64 {
-        let request = AckRequest { up_to: request.up_to.map(|s| s.min(self.committed)), ..request.clone() };
-        let effects_before = self.fx.after.len();
-        let n = self.engine.ack(member, &request, now, &mut self.fx);
-        // A receipt or a dropped body can be seen by others: such an ack is committed first.
-        if self.fx.after.len() > effects_before || !self.engine.state.book.unstored.is_empty() {
-            self.urgent = true;
-        }
-        let _ = self.decided(Ok(()));
-        Counters::add(&self.shared.counters.acked, n.max(request.seqs.len() as u64));
-        self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
-        n
-    }
-
-    fn ack_filtered(
-        &mut self,
-        member: u32,
-        up_to: Seq,
-        filter: &rialto_engine::Filter,
-        now: Clock,
-    ) -> Result<u64, Fault> {
-        let unfiltered = rialto_engine::Filter { after: None, before: None, descending: false, ..filter.clone() }
-            == rialto_engine::Filter::default();
-        if unfiltered {
-            return Ok(self.ack(member, &AckRequest { up_to: Some(up_to), count: true, ..AckRequest::default() }, now));
-        }
-        let seqs: Vec<Seq> =
-            self.engine.state.pending(member, 0, up_to.min(self.committed)).take(limits::SCAN_EVENTS_MAX).collect();
-        let seqs = seqs.into_iter().filter(|seq| self.record_at(*seq).is_some_and(|r| filter.passes(&r))).collect();
-        Ok(self.ack(member, &AckRequest { seqs, up_to: None, count: true }, now))
+        Ok(PageAnswer { page, viewer, head, oldest, tracked })
     }
 
     fn close_stream(&mut self, connection: u64, now: Clock) {
@@ -578,6 +506,10 @@ impl Task {
         }
         for event in &flight.events {
             let sent = self.sessions.deliver(&self.engine.state, event, now.steady);
+            if !event.tracked {
+                let dropped = self.sessions.keep_for_polls(&self.engine.state, event);
+                Counters::add(&self.shared.counters.dropped, dropped);
+            }
             Counters::add(&self.shared.counters.delivered, sent);
         }
         for effect in flight.after {
@@ -696,130 +628,5 @@ impl Task {
         Counters::set(&counters.online, online as u64);
         Counters::set(&counters.dead, book.dead_letters.len() as u64);
         self.shared.ready.store(!self.broken, Ordering::Release);
-    }
-
-    /// Answers everything unanswered with `storage_unavailable`, then starts again from what reached the disk.
-    async fn recover(&mut self) {
-        self.shared.ready.store(false, Ordering::Release);
-        let fault = || {
-            Fault::new(
-                ErrorCode::StorageUnavailable,
-                "the disk refused the write; nothing of this was accepted for sure: send it again",
-            )
-        };
-        let flights: Vec<Flight> = self.flights.drain(..).collect();
-        let unanswered = flights.into_iter().flat_map(|f| f.then).chain(std::mem::take(&mut self.then));
-        for then in unanswered {
-            match then {
-                Then::Count(reply, _) => drop(reply.send(Err(fault()))),
-                Then::Value(reply, _) => drop(reply.send(Err(fault()))),
-                Then::Answers(reply, mut answers, _) => {
-                    answers.iter_mut().filter(|a| a.result.is_ok()).for_each(|a| {
-                        a.result = Err(fault());
-                        a.query = None;
-                        a.silent = false;
-                    });
-                    match reply {
-                        Reply::Once(reply) => drop(reply.send(answers)),
-                        Reply::Stream(connection, outbox) => {
-                            self.sessions.answer(connection, &outbox, Out::Answers(answers))
-                        }
-                    }
-                }
-            }
-        }
-        self.sessions.close_all(ErrorCode::StorageUnavailable);
-        self.sessions = Sessions::default();
-        self.joined.clear();
-        self.records.clear();
-        self.events.clear();
-        self.fx = Effects::default();
-        self.decided_after = 0;
-        self.recent.clear();
-        self.recent_ids.clear();
-        let mut wait = Duration::from_millis(50);
-        loop {
-            let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
-            let loaded = tokio::task::spawn_blocking(move || {
-                store.reopen()?;
-                load::load(store.as_ref(), class, number)
-            })
-            .await;
-            match loaded {
-                Ok(Ok((engine, lsn))) => {
-                    self.committed = engine.state.book.head;
-                    self.last_lsn = lsn;
-                    self.engine = engine;
-                    self.broken = false;
-                    // Late completions of dropped batches mean nothing any more.
-                    while self.completions.try_recv().is_ok() {}
-                    let _ = self.head.send(self.committed);
-                    self.publish();
-                    tracing::info!(network = %self.shared.id, head = self.committed, "the log was reopened");
-                    return;
-                }
-                Ok(Err(error)) => tracing::warn!(network = %self.shared.id, %error, "the log cannot be reopened yet"),
-                Err(error) => tracing::error!(network = %self.shared.id, %error, "reopening failed"),
-            }
-            self.refuse_for(wait).await;
-            wait = (wait * 2).min(Duration::from_millis(500));
-        }
-    }
-
-    /// While the disk refuses, callers are told so at once.
-    async fn refuse_for(&mut self, wait: Duration) {
-        let until = tokio::time::Instant::now() + wait;
-        let fault = || Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes; try again later");
-        while let Ok(Some(command)) = tokio::time::timeout_at(until, self.commands.recv()).await {
-            match command {
-                Command::Emit { frames, reply, .. } => {
-                    let refused = |_| Answered {
-                        event_id: None,
-                        result: Err(fault()),
-                        durability: Durability::Sync,
-                        query: None,
-                        silent: false,
-                        session_id: None,
-                    };
-                    let answers: Vec<Answered> = frames.iter().map(refused).collect();
-                    match reply {
-                        Reply::Once(reply) => drop(reply.send(answers)),
-                        Reply::Stream(_, outbox) => drop(
-                            outbox.try_send(vec![Out::Answers(answers), Out::Close(ErrorCode::StorageUnavailable)]),
-                        ),
-                    }
-                }
-                Command::Ack { reply, .. } | Command::AckFiltered { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Admin { reply, .. } | Command::View { reply, .. } | Command::Touch { reply, .. } => {
-                    drop(reply.send(Err(fault())))
-                }
-                Command::Find { reply, .. } => drop(reply.send(None)),
-                Command::AckSeqs { .. } | Command::CloseStream { .. } | Command::Hash { .. } => {}
-                Command::Stop { reply } => {
-                    let _ = reply.send(());
-                    self.commands.close();
-                }
-            }
-        }
-    }
-
-    /// Commits what waits, tells the streams, saves a snapshot.
-    async fn stop(&mut self) {
-        self.urgent = !self.records.is_empty();
-        self.submit().await;
-        while !self.flights.is_empty() && !self.broken {
-            match self.completions.recv().await {
-                Some((number, result)) => self.completed(number, result),
-                None => break,
-            }
-        }
-        self.sessions.close_all(ErrorCode::ShuttingDown);
-        if !self.broken {
-            let bytes = self.engine.state.to_snapshot();
-            if let Err(error) = self.store.save_snapshot(self.class, self.shared.number, self.last_lsn, &bytes) {
-                tracing::warn!(%error, "snapshot was not saved; the next start replays more");
-            }
-        }
     }
 }

@@ -65,7 +65,7 @@ async fn single(
             let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
             if let Some(query) = &answered.query {
                 let result = call.network.query(&call.caller, query).await?;
-                let page = wire::page_json(&result.events, result.has_more, result.next, View::Log);
+                let page = wire::page_json(&result.events, result.has_more, result.next, false);
                 response = Some(
                     wire::server_event(
                         "network.events.response",
@@ -247,7 +247,12 @@ pub(crate) async fn get(
     ack_before(&call, &query, &params).await?;
     let view = query.view.unwrap_or(View::Log);
     let result = read(&call, &query, wait).await?;
-    Ok(wire::ok_raw(&wire::page_json(&result.events, result.has_more, result.next, view)))
+    Ok(wire::ok_raw(&wire::page_json(
+        &result.events,
+        result.has_more,
+        result.next,
+        view == View::Inbox && result.tracked,
+    )))
 }
 
 /// For an identified member `after=X` acks its deliveries up to X that match the same filters.

@@ -229,7 +229,7 @@ impl pb::network_server::Network for Service {
         let wait = (r.wait_ms > 0).then(|| Duration::from_millis(u64::try_from(r.wait_ms).unwrap_or(0)));
         events::ack_before(&call, &query, &params).await.map_err(status_of)?;
         let page = events::read(&call, &query, wait).await.map_err(status_of)?;
-        let view = query.view.unwrap_or(View::Log);
+        let marks = query.view == Some(View::Inbox) && page.tracked;
         let ids: Vec<(u64, &str)> = page.events.iter().map(|e| (e.event.seq, e.event.id())).collect();
         let id = |found: Option<&(u64, &str)>| found.map(|(_, id)| (*id).to_owned()).unwrap_or_default();
         Ok(Response::new(pb::PollReply {
@@ -237,7 +237,7 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
-            events: page.events.iter().map(|e| event_of(&crate::wire::event_json(e, view))).collect(),
+            events: page.events.iter().map(|e| event_of(&crate::wire::event_json(e, marks))).collect(),
         }))
     }
 
@@ -281,7 +281,7 @@ impl Service {
         let mut response = accepted.response.as_ref().map(|e| event_of(e.json()));
         if let Some(query) = &answered.query {
             let page = call.network.query(&call.caller, query).await.map_err(|f| refused(&f, None))?;
-            let payload = crate::wire::page_json(&page.events, page.has_more, page.next, View::Log);
+            let payload = crate::wire::page_json(&page.events, page.has_more, page.next, false);
             response = Some(event_of(
                 crate::wire::server_event(
                     "network.events.response",

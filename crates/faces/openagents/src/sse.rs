@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Query, View};
+use rialto_node::{EventRecord, Out, Query, View};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Chunks waiting for a slow reader; it is then parked on its cursor.
 const CHUNKS: usize = 4;
+/// Signals waiting for a reader; more are dropped.
+const SIGNALS: usize = 256;
 
 /// `GET /v1/events/stream`.
 pub(crate) async fn stream(
@@ -53,7 +55,16 @@ pub(crate) async fn stream(
     }
     let typed = params.get("events").is_some_and(|v| v == "typed");
     let (tx, rx) = mpsc::channel(CHUNKS);
-    tokio::spawn(follow(call, query, cursor, head, typed, tx, app.stop.clone()));
+    let connection = call.network.connection();
+    let (outbox, signals) = mpsc::channel(SIGNALS);
+    call.network.watch(connection, &call.caller, &outbox).await;
+    let stop = app.stop.clone();
+    tokio::spawn(async move {
+        let network = call.network.clone();
+        let reader = Reader { call, query, typed, tx, stop };
+        reader.follow(cursor, head, signals).await;
+        network.close_stream(connection).await;
+    });
     let body = Body::from_stream(futures_util::stream::unfold(rx, |mut rx| async move {
         rx.recv().await.map(|chunk| (Ok::<Bytes, std::convert::Infallible>(chunk), rx))
     }));
@@ -65,56 +76,98 @@ pub(crate) async fn stream(
     Ok((headers, body).into_response())
 }
 
-/// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
-async fn follow(
+/// One reader's stream.
+struct Reader {
     call: Call,
     query: Query,
-    cursor: u64,
-    mut head: watch::Receiver<u64>,
     typed: bool,
     tx: mpsc::Sender<Bytes>,
     stop: CancellationToken,
-) {
-    let view = query.view.unwrap_or(View::Log);
-    let mut cursor = cursor;
-    if tx.send(Bytes::from_static(b"retry: 2000\n\n")).await.is_err() {
-        return;
+}
+
+impl Reader {
+    async fn send(&self, chunk: String) -> bool {
+        self.tx.send(Bytes::from(chunk)).await.is_ok()
     }
-    loop {
-        head.borrow_and_update();
-        let next = Query { after: Some(format!("seq:{cursor}")), ..query.clone() };
-        let result = match call.network.query(&call.caller, &next).await {
-            Ok(result) => result,
-            Err(fault) => {
-                let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
-                let _ = tx.send(Bytes::from(format!("event: control\ndata: {data}\n\n"))).await;
-                return;
-            }
-        };
-        cursor = result.next.max(cursor);
-        let mut chunk = String::new();
-        for record in &result.events {
-            let name = if typed { record.event.kind() } else { "message" };
-            chunk.push_str(&format!(
-                "id: {}\nevent: {name}\ndata: {}\n\n",
-                record.event.id(),
-                wire::event_json(record, view)
-            ));
-        }
-        if !chunk.is_empty() && tx.send(Bytes::from(chunk)).await.is_err() {
+
+    fn name<'e>(&self, kind: &'e str) -> &'e str {
+        if self.typed { kind } else { "message" }
+    }
+
+    /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
+    async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: mpsc::Receiver<Vec<Out>>) {
+        let mut cursor = cursor;
+        if !self.send("retry: 2000\n\n".to_owned()).await {
             return;
         }
-        if result.has_more {
-            continue;
-        }
-        tokio::select! {
-            changed = head.changed() => if changed.is_err() { return },
-            () = tx.closed() => return,
-            () = stop.cancelled() => {
-                let _ = tx.send(Bytes::from_static(b"event: control\ndata: {\"code\":\"shutting_down\"}\n\n")).await;
+        loop {
+            head.borrow_and_update();
+            let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
+            let result = match self.call.network.query(&self.call.caller, &next).await {
+                Ok(result) => result,
+                Err(fault) => {
+                    let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
+                    self.send(format!("event: control\ndata: {data}\n\n")).await;
+                    return;
+                }
+            };
+            cursor = result.next.max(cursor);
+            let marks = self.query.view == Some(View::Inbox) && result.tracked;
+            let mut chunk = String::new();
+            for record in &result.events {
+                let (id, name) = (record.event.id(), self.name(record.event.kind()));
+                chunk.push_str(&format!("id: {id}\nevent: {name}\ndata: {}\n\n", wire::event_json(record, marks)));
+            }
+            if !chunk.is_empty() && !self.send(chunk).await {
                 return;
             }
-            () = tokio::time::sleep(KEEPALIVE) => if tx.send(Bytes::from_static(b": keepalive\n\n")).await.is_err() { return },
+            if result.has_more {
+                continue;
+            }
+            if !self.wait(&mut head, &mut signals).await {
+                return;
+            }
         }
+    }
+
+    /// Passes signals on until something was committed; false when it is over.
+    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut mpsc::Receiver<Vec<Out>>) -> bool {
+        loop {
+            tokio::select! {
+                changed = head.changed() => return changed.is_ok(),
+                () = self.tx.closed() => return false,
+                outs = signals.recv() => {
+                    // A dropped watcher only means no more signals.
+                    let Some(outs) = outs else { return head.changed().await.is_ok() };
+                    for out in outs {
+                        if let Out::Signal(event) = out && self.wants(&event) {
+                            let name = self.name(event.kind());
+                            if !self.send(format!("event: {name}\ndata: {}\n\n", event.json())).await {
+                                return false;
+                            }
+                        }
+                    }
+                }
+                () = self.stop.cancelled() => {
+                    self.send("event: control\ndata: {\"code\":\"shutting_down\"}\n\n".to_owned()).await;
+                    return false;
+                }
+                () = tokio::time::sleep(KEEPALIVE) => if !self.send(": keepalive\n\n".to_owned()).await { return false },
+            }
+        }
+    }
+
+    /// Signals obey the same filters as events.
+    fn wants(&self, event: &rialto_model::Event) -> bool {
+        let record = EventRecord {
+            event: event.clone(),
+            route: Default::default(),
+            received: None,
+            receipt: false,
+            stored: false,
+            dies_at: None,
+            verdicts: Vec::new(),
+        };
+        self.query.filter.passes(&record)
     }
 }

@@ -198,7 +198,7 @@ impl Renderer {
         if let Some(query) = &answered.query {
             let event = match self.network.query(&self.caller, query).await {
                 Ok(page) => {
-                    let payload = wire::page_json(&page.events, page.has_more, page.next, View::Log);
+                    let payload = wire::page_json(&page.events, page.has_more, page.next, false);
                     wire::server_event("network.events.response", &self.address, self.network.id(), &payload, id)
                 }
                 Err(fault) => wire::error_event(&fault, id, &self.address, self.network.id()),

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rialto_model::json::push_string;
 use rialto_model::{Event, EventParts, Fault, Visibility};
-use rialto_node::{Answered, EventRecord, View};
+use rialto_node::{Answered, EventRecord};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,21 +27,18 @@ pub(crate) fn ok(data: &Value) -> Response {
 }
 
 /// An event as a read shows it: with delivery marks where it expects an ack.
-pub(crate) fn event_json(record: &EventRecord, view: View) -> String {
-    match view {
-        View::Inbox => record.event.tracked_json(1),
-        View::Log => record.event.json().to_owned(),
-    }
+pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
+    if marks { record.event.tracked_json(1) } else { record.event.json().to_owned() }
 }
 
 /// The page of `GET /v1/events` and `network.events.response`.
-pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, view: View) -> String {
+pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, marks: bool) -> String {
     let mut out = String::from("{\"events\":[");
     for (i, record) in events.iter().enumerate() {
         if i > 0 {
             out.push(',');
         }
-        out.push_str(&event_json(record, view));
+        out.push_str(&event_json(record, marks));
     }
     out.push_str("],\"has_more\":");
     out.push_str(if has_more { "true" } else { "false" });
