@@ -7,7 +7,7 @@ use crate::error::close_code;
 use crate::wire;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Answered, Caller, Network, Out, Outbox, View};
+use rialto_node::{Answered, Caller, Network, Out, Outbox};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::mpsc;
