@@ -180,6 +180,10 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
         return Err(Fault::new(ErrorCode::InvalidArgument, "settings are an object"));
     };
     for (key, value) in map {
+        if key == "metadata" && value.to_string().len() > limits::NETWORK_METADATA_BYTES_MAX {
+            let text = format!("network metadata is at most {} bytes", limits::NETWORK_METADATA_BYTES_MAX);
+            return Err(Fault::new(ErrorCode::TooLarge, text).field(key));
+        }
         set(&mut new, key, value).ok_or_else(|| {
             Fault::new(ErrorCode::InvalidArgument, format!("{key}: {value} is not allowed")).field(key)
         })?;
@@ -247,8 +251,7 @@ fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
         "bare_reads" => s.bare_reads = value.as_bool()?,
         "implicit_join" => s.implicit_join = value.as_bool()?,
         "metadata" => {
-            let map = value.as_object().filter(|_| value.to_string().len() <= limits::NETWORK_METADATA_BYTES_MAX)?;
-            s.metadata = map.clone();
+            s.metadata = value.as_object()?.clone();
         }
         _ => return None,
     }

@@ -704,3 +704,45 @@ pub(crate) fn presence_signal(
     let payload = json!({ "address": address, "status": status, "role": role.as_str() });
     fx.after.push(server_signal(state, live, "rialto.member.status", &payload, now));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(payload: &str, metadata: &[(&str, &str)]) -> String {
+        let hash = body_hash(
+            "workspace.message.posted",
+            "agent:alice",
+            "channel/general",
+            payload,
+            metadata.iter().copied(),
+            Visibility::Channel,
+            &[],
+        );
+        hash.unwrap().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[test]
+    fn the_body_hash_of_the_sheet() {
+        let vector = "a6e5a58feeb4d55dc717d448eae2f1e5d0f99656968bb715ee444fc9553e761d";
+        assert_eq!(hash(r#"{"content":"hi"}"#, &[]), vector);
+        assert_eq!(hash(r#"{ "content" : "\u0068i" }"#, &[("session_id", "\"x\""), ("tracestate", "1")]), vector);
+        assert_ne!(hash(r#"{"content":"hi","n":1}"#, &[]), vector);
+        assert_ne!(hash(r#"{"content":"hi"}"#, &[("k", "1")]), vector);
+    }
+
+    #[test]
+    fn numbers_are_hashed_as_received() {
+        assert_ne!(hash(r#"{"n":1}"#, &[]), hash(r#"{"n":1.0}"#, &[]));
+        assert_eq!(hash(r#"{"a":1,"b":2}"#, &[]), hash(r#"{"b":2,"a":1}"#, &[]));
+    }
+
+    #[test]
+    fn thread_names() {
+        for (text, good) in
+            [("thread_abc", true), ("thread_a-1_", true), ("thread_ab", false), ("thread_-ab", false), ("x", false)]
+        {
+            assert_eq!(is_thread(text), good, "{text}");
+        }
+    }
+}

@@ -118,11 +118,15 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
         budget -= seqs.len();
         let surplus = state.surplus(id, state.book.settings.max_pending).saturating_sub(seqs.len() as u64);
         let surplus = usize::try_from(surplus).unwrap_or(budget).min(budget);
-        let over: Vec<Seq> =
-            state.pending(id, 0, Seq::MAX).filter(|s| seqs.binary_search(s).is_err()).take(surplus).collect();
-        budget -= over.len();
-        ends.push(End { recipient: id, reason: "ttl", seqs });
-        ends.push(End { recipient: id, reason: "queue_full", seqs: over });
+        if surplus > 0 {
+            let rest = state.pending(id, 0, Seq::MAX).filter(|s| seqs.binary_search(s).is_err());
+            let over: Vec<Seq> = rest.take(surplus).collect();
+            budget -= over.len();
+            ends.push(End { recipient: id, reason: "queue_full", seqs: over });
+        }
+        if !seqs.is_empty() {
+            ends.push(End { recipient: id, reason: "ttl", seqs });
+        }
     }
     end_deliveries(state, &ends, now, fx);
     if !short.is_empty() && budget > 0 {
