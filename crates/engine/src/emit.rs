@@ -74,7 +74,7 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     }
     let (member, accepted) = match sender {
         Sender::Member(member) => {
-            live.called(member, now);
+            live.touch(member, now);
             (member, emitted(state, live, input, member, address, metadata, now, fx)?)
         }
         Sender::Guest(guest) => {
@@ -87,7 +87,7 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         }
     };
     let (state, live) = (&engine.state, &mut engine.live);
-    if !accepted.left && live.touch(member, now) {
+    if !accepted.left && live.came(member, now) {
         let shown = accepted.event.as_ref().map(|e| e.event.source().to_owned());
         let known = state.member(member);
         let address = known.map(|m| m.address.to_string()).or(shown).unwrap_or_default();

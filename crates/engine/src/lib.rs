@@ -114,8 +114,8 @@ impl Engine {
 
     /// Decides that mail is queued for the member from here on (it opened a stream or an inbox).
     pub fn receive_queue(&mut self, member: MemberId, fx: &mut Effects) {
-        if self.state.member(member).is_some_and(|m| m.receive != rialto_model::member::Receive::Queue) {
-            let receive = rialto_model::member::Receive::Queue;
+        let receive = rialto_model::member::Receive::Queue;
+        if self.state.member(member).is_some_and(|m| m.is_present() && m.receive != receive) {
             fx.change(record::Change::Queueing { member, on: true, left: false, receive });
         }
     }

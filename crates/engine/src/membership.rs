@@ -124,8 +124,9 @@ pub(crate) fn join(
     let event = emit::system_copy(state, input, &address_text, id, join_payload(&input.envelope.payload), now, fx)?;
     let pending =
         if receive == Receive::Queue { state.pending(id, resume_after.unwrap_or(0), Seq::MAX).count() } else { 0 };
-    live.touch(id, now);
-    emit::presence_signal(state, live, &address_text, role, true, now, fx);
+    if live.came(id, now) {
+        emit::presence_signal(state, live, &address_text, role, true, now, fx);
+    }
     let mut accepted = Accepted {
         event_id: event.event.id().to_owned(),
         seq: Some(event.event.seq),

@@ -65,17 +65,21 @@ pub struct Live {
 }
 
 impl Live {
-    /// Notes a call of a member; true if it was offline before.
+    /// Notes a call of a member; true if the roster still shows it offline, which the next tick puts right.
     pub fn touch(&mut self, member: MemberId, now: Clock) -> bool {
-        self.called(member, now);
-        self.presence.get_mut(&member).is_some_and(|p| !std::mem::replace(&mut p.online, true))
-    }
-
-    /// Notes a call without telling the roster: the next tick does.
-    pub(crate) fn called(&mut self, member: MemberId, now: Clock) {
         let p = self.presence.entry(member).or_default();
         p.last_call = now.steady;
         p.gone = false;
+        !p.online
+    }
+
+    /// Notes a call of a member; true if the caller has to tell everybody that it is there now.
+    pub(crate) fn came(&mut self, member: MemberId, now: Clock) -> bool {
+        let news = self.touch(member, now);
+        if let Some(p) = self.presence.get_mut(&member) {
+            p.online = true;
+        }
+        news
     }
 
     /// Notes a stream opening or closing.

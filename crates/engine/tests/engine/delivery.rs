@@ -112,6 +112,10 @@ fn log_receivers_have_no_queue_until_they_ask_for_one() {
     world.join_with("agent:log", json!({ "receive": "log" }));
     world.say("agent:a", "agent:log");
     assert_eq!(world.pending("agent:log"), [seq]);
+    // Who left does not come back by looking into its inbox.
+    world.act("agent:log", "network.agent.leave", json!({})).unwrap();
+    world.receive_queue("agent:log");
+    assert!(world.state().member(world.id("agent:log")).unwrap().left);
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn mail_dies_by_its_life_and_is_named_once() {
     world.pass(1000);
     let id = |world: &World, seq: Seq| world.events[&seq].event.id().to_owned();
     let first = ("agent:a".to_owned(), "agent:b".to_owned(), "ttl".to_owned(), vec![id(&world, old)]);
-    assert_eq!(world.notices(), [first.clone()]);
+    assert_eq!(world.notices(), std::slice::from_ref(&first));
     assert_eq!(world.pending("agent:b"), [direct]);
     world.pass(1000);
     assert_eq!(world.notices().len(), 1);

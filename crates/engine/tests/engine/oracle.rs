@@ -273,7 +273,8 @@ fn step(world: &mut World, oracle: &mut Oracle, op: &Op) {
             }
         }
         Op::Delete { who, channel } if oracle.is_present(NAMES[*who]) => {
-            if world.act(NAMES[*who], "network.channel.delete", json!({ "channel": CHANNELS[*channel] })).is_ok() {
+            let deleted = world.act(NAMES[*who], "network.channel.delete", json!({ "channel": CHANNELS[*channel] }));
+            if deleted.is_ok() {
                 oracle.look(world);
                 oracle.rooms.remove(CHANNELS[*channel]);
             }

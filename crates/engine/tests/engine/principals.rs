@@ -195,6 +195,14 @@ fn presence_follows_calls_and_streams() {
     assert_eq!(world.try_say("agent:a", "agent:nobody"), "unknown_target");
     world.tick();
     assert_eq!(crate::world::signals(&world, "rialto.member.status").len(), 1);
+    // As does one that the node notes without telling anybody.
+    world.pass(60_000);
+    let now = world.now;
+    assert!(world.engine.live.touch(0, now));
+    world.tick();
+    assert_eq!(crate::world::signals(&world, "rialto.member.status").len(), 1);
+    world.join("agent:a");
+    assert_eq!(crate::world::signals(&world, "rialto.member.status").len(), 0, "it was there already");
     let now = world.now;
     world.engine.live.stream(0, true, now);
     world.pass(600_000);
