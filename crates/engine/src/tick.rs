@@ -28,6 +28,8 @@ const LEAP_MIN_MS: Millis = 2000;
 const FLOOR_LAG_MAX: Seq = 65_536;
 /// Floors raised in one tick.
 const FLOORS_PER_TICK_MAX: usize = 64;
+/// Ids are known again for at least this long.
+const IDS_KEPT_MS: Millis = 24 * 3_600_000;
 /// Events purged at once between two purge intervals.
 const PURGE_STRIDE: Seq = 1000;
 
@@ -100,6 +102,16 @@ fn aged_through(state: &State, now: Clock, age: Millis) -> Seq {
         end = *seq;
     }
     out.max(seq_at(state, time.saturating_sub(leapt)).min(end))
+}
+
+impl State {
+    /// Records of events up to this one are no longer needed: not by history, not by a recipient, and not to know an id
+    /// again, which takes a day.
+    pub fn horizon(&self, now: Clock) -> Seq {
+        let first = [self.lists.kept().min(), self.book.unstored.keys().next().copied()].into_iter().flatten().min();
+        let unneeded = first.map_or(self.book.head, |first| first - 1);
+        unneeded.min(aged_through(self, now, IDS_KEPT_MS))
+    }
 }
 
 /// Mail past its life, and the oldest mail of queues that hold too much: a fan-out commits whatever they hold.

@@ -365,3 +365,22 @@ fn many_comings_and_goings_leave_few_stretches() {
     }
     assert!(world.state().member(1).unwrap().queueing.len() <= 33);
 }
+
+#[test]
+fn the_horizon_waits_for_history_recipients_and_ids() {
+    let mut world = pair();
+    world.load("persistence", json!({ "max_events": 1, "purge_interval_s": 0 }));
+    let waiting = world.say("agent:a", "agent:b");
+    world.pass(1000);
+    let last = world.say("agent:a", "core");
+    world.pass(1000);
+    assert_eq!(world.state().book.purged, waiting, "history keeps only the last");
+    assert_eq!(world.state().horizon(world.now), 0, "ids are kept for a day");
+    world.pass(2 * DAY);
+    assert_eq!(world.state().horizon(world.now), waiting - 1);
+    world.ack("agent:b", &[waiting]);
+    assert_eq!(world.state().horizon(world.now), last - 1);
+    world.admin(AdminOp::RemoveMod("persistence".into())).unwrap();
+    world.join("agent:a");
+    assert_eq!(world.state().horizon(world.now), last - 1, "what history kept stays");
+}
