@@ -1,6 +1,7 @@
 //! `rialto service …`: the node as a systemd user service.
 
 use crate::context::Context;
+use crate::env;
 use crate::exit::CliError;
 use clap::{Args, Subcommand};
 use std::io::ErrorKind;
@@ -48,8 +49,10 @@ impl Unit {
             let path = path.as_ref()?;
             Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string())
         };
-        put("--data", absolute(&cx.global.data));
-        put("--config", absolute(&cx.global.config));
+        // What this shell's environment says is said to the service too: it will not have this environment.
+        let or_env = |flag: &Option<PathBuf>, name: &str| flag.clone().or_else(|| cx.env.get(name).map(PathBuf::from));
+        put("--data", absolute(&or_env(&cx.global.data, env::DATA)));
+        put("--config", absolute(&or_env(&cx.global.config, env::CONFIG)));
         put("--network", cx.global.network.clone());
         put("--listen", self.listen.clone());
         Ok(unit(&words))
@@ -149,6 +152,15 @@ mod tests {
             WantedBy=default.target
         "#]]
         .assert_eq(&unit(&words));
+    }
+
+    #[test]
+    fn the_service_uses_the_data_of_this_shell() {
+        let (out, _, _) = crate::out::testing::out(false);
+        let env = crate::env::Env::from([("RIALTO_DATA", "/srv/rialto")]);
+        let cx = Context { global: crate::args::Global::default(), env, out, zone: jiff::tz::TimeZone::UTC };
+        let text = Unit { listen: Some("127.0.0.1:9000".into()) }.text(&cx).unwrap();
+        assert!(text.contains(" up --data /srv/rialto --listen 127.0.0.1:9000\n"), "{text}");
     }
 
     #[test]
