@@ -1,23 +1,59 @@
 //! Work on a data directory that no node has open.
-//!
-//! Seams: both functions belong to the store and are wired when the store offers them.
 
 use crate::exit::CliError;
 use crate::progress::Step;
-use serde_json::Value;
+use rialto_node::archive::{self, ArchiveError};
+use rialto_node::verify;
+use rialto_store::{LocalOptions, LocalStore, Store, StoreError};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 /// Checks every record, snapshot, index and blob under `data`.
 /// The report is {ok, problems: [{file, offset?, what}], …}; finding problems is a report, not an error.
-pub(crate) fn verify_directory(data: &Path, _progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
-    // wired in store
-    let message = format!("no node is running on {}, and a stopped directory cannot be checked yet", data.display());
-    Err(CliError::unavailable(message).next("start the node with `rialto up` and run this again"))
+pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+    let store = match LocalStore::open(data, LocalOptions::default()) {
+        Ok(store) => store,
+        // Damage that keeps a node from starting is what verify is for.
+        Err(StoreError::Damaged(damage)) => {
+            let found =
+                json!({ "file": damage.file, "offset": damage.offset, "what": damage.what, "kept": damage.kept });
+            return Ok(json!({ "ok": false, "problems": [found] }));
+        }
+        Err(error) => return Err(store_error(data, &error)),
+    };
+    let mut show = |done, total| progress(Step { done, total: Some(total), what: String::new() });
+    let report = verify::verify(&store, &verify::LiveStates::new(), &mut show).map_err(|e| store_error(data, &e))?;
+    store.close().map_err(|e| store_error(data, &e))?;
+    Ok(report)
 }
 
-/// Makes a data directory from an archive: a new node epoch, every session revoked.
+/// Makes a data directory from an archive: every session is revoked.
 /// `data` is empty or does not exist; the caller has checked that.
-pub(crate) fn restore_archive(file: &Path, _data: &Path, _progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
-    // wired in store
-    Err(CliError::unavailable(format!("{} cannot be restored yet", file.display())))
+pub(crate) fn restore_archive(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+    crate::place::private_dir(data)?;
+    let total = std::fs::metadata(file).map(|m| m.len()).ok();
+    let input = File::open(file).map_err(|e| CliError::file("read", file, &e))?;
+    let store = LocalStore::open(data, LocalOptions::default()).map_err(|e| store_error(data, &e))?;
+    let mut show = |done| progress(Step { done, total, what: String::new() });
+    let counts = archive::restore(&store, &mut BufReader::new(input), &mut show).map_err(|error| match error {
+        ArchiveError::Store(error) => store_error(data, &error),
+        ArchiveError::Io(error) => CliError::file("read", file, &error),
+        error @ ArchiveError::Damaged(_) => {
+            let message = format!("{}: {error}", file.display());
+            CliError::internal(message).next(format!("remove {} and use another backup", data.display()))
+        }
+    })?;
+    store.close().map_err(|e| store_error(data, &e))?;
+    Ok(json!({
+        "data": data, "records": counts.records, "snapshots": counts.snapshots, "blobs": counts.blobs, "bytes": counts.bytes,
+    }))
+}
+
+fn store_error(data: &Path, error: &StoreError) -> CliError {
+    if let StoreError::Locked { holder, .. } = error {
+        return CliError::conflict(format!("{} is in use by {holder}", data.display())).next("stop that node first");
+    }
+    CliError::unavailable(format!("{}: {error}", data.display()))
 }

@@ -138,9 +138,13 @@ pub(crate) enum Command {
     Stop {
         reply: oneshot::Sender<()>,
     },
-    /// The state hash of what is committed, for `verify`.
+    /// The LSN and hash of the state, with everything in the log.
     Hash {
-        reply: oneshot::Sender<(Seq, [u8; 32])>,
+        reply: oneshot::Sender<(u64, [u8; 32])>,
+    },
+    /// An event's bytes were overwritten: forget the copy at hand.
+    Forget {
+        seq: Seq,
     },
 }
 

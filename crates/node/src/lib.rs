@@ -4,6 +4,7 @@
 //! none checks a permission, dedupes, retries or stores by itself.
 //! Not here: sockets and wire forms.
 
+pub mod archive;
 pub mod clock;
 pub mod command;
 pub mod delivery;
@@ -13,6 +14,7 @@ pub mod node;
 pub mod query;
 mod search;
 pub mod task;
+pub mod verify;
 
 pub use command::{Answered, Out, Outbox, Reply};
 pub use network::Network;

@@ -209,9 +209,35 @@ impl Network {
         self.ask(|reply| Command::Admin { op, reply }).await?
     }
 
-    /// Position and hash of the state.
-    pub async fn state_hash(&self) -> Result<(Seq, [u8; 32]), Fault> {
+    /// LSN and hash of the state, with everything in the log.
+    pub async fn state_hash(&self) -> Result<(u64, [u8; 32]), Fault> {
         self.ask(|reply| Command::Hash { reply }).await
+    }
+
+    /// The network's number in the store.
+    pub fn number(&self) -> u32 {
+        self.shared.number
+    }
+
+    /// Redacts an event: a logged tombstone, its payload overwritten on disk, its search row removed.
+    pub async fn redact(&self, id: &str) -> Result<Value, Fault> {
+        let record = self.find(id).await?;
+        let record =
+            record.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here")))?;
+        let seq = record.event.seq;
+        let result = self.admin(AdminOp::Redact(seq)).await?;
+        let (store, index, number) = (self.store.clone(), self.index.clone(), self.shared.number);
+        let erased = tokio::task::spawn_blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
+        let failed = |what: String| {
+            tracing::error!(%what, "redaction did not finish");
+            Fault::new(
+                ErrorCode::StorageUnavailable,
+                "the tombstone is logged, but the bytes could not be overwritten: try again",
+            )
+        };
+        erased.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+        let _ = self.commands.send(Command::Forget { seq }).await;
+        Ok(result)
     }
 
     /// Whether it is archived.
@@ -225,4 +251,25 @@ impl Network {
             let _ = done.await;
         }
     }
+}
+
+/// Overwrites an event's payload and removes its search row.
+fn erase(
+    store: &dyn Store,
+    index: Option<&rialto_store::search::SearchIndex>,
+    number: u32,
+    seq: Seq,
+) -> Result<(), rialto_store::StoreError> {
+    let mut blank = None;
+    store.read(number, rialto_store::Seqs::These(&[seq]), &mut |r| {
+        blank = rialto_engine::record::redacted(r.body);
+        std::ops::ControlFlow::Break(())
+    })?;
+    if let Some(blank) = blank {
+        store.erase(number, seq, &blank)?;
+    }
+    if let Some(index) = index {
+        index.remove(number, seq)?;
+    }
+    Ok(())
 }

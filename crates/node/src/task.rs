@@ -46,6 +46,7 @@ enum Then {
     Answers(Reply, Vec<Answered>, Vec<(u64, Joined, crate::command::Outbox)>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
+    Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
 }
 
 /// A batch on its way to the disk.
@@ -86,6 +87,8 @@ pub(crate) struct Task {
     /// Something in `records` must not wait.
     urgent: bool,
     then: Vec<Then>,
+    /// Who wants the hash of the state after this batch.
+    hashes: Vec<oneshot::Sender<(u64, [u8; 32])>>,
     events: Vec<Outgoing>,
     recent: VecDeque<Arc<EventRecord>>,
     recent_ids: BTreeMap<u64, Seq>,
@@ -136,6 +139,7 @@ impl Task {
             records: Vec::new(),
             urgent: false,
             then: Vec::new(),
+            hashes: Vec::new(),
             events: Vec::new(),
             recent: VecDeque::new(),
             recent_ids: BTreeMap::new(),
@@ -281,8 +285,11 @@ impl Task {
                 let _ = reply.send(result);
             }
             Command::Hash { reply } => {
-                let _ = reply.send((self.engine.state.book.head, self.engine.state.hash()));
+                // What waits lazily goes to the log first, so that log and state say the same.
+                self.urgent |= !self.records.is_empty();
+                self.hashes.push(reply);
             }
+            Command::Forget { seq } => self.forget_copy(seq),
         }
     }
 
@@ -380,6 +387,10 @@ impl Task {
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
     async fn submit(&mut self) {
         let lazy = !self.urgent;
+        if !self.hashes.is_empty() {
+            let hash = self.engine.state.hash();
+            self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
+        }
         let number = self.next_flight;
         self.next_flight += 1;
         let mut flight = Flight {
@@ -542,6 +553,9 @@ impl Task {
             }
             Then::Value(reply, value) => {
                 let _ = reply.send(value);
+            }
+            Then::Hash(reply, hash) => {
+                let _ = reply.send((self.last_lsn, hash));
             }
             Then::Answers(Reply::Once(reply), answers, _) => {
                 let _ = reply.send(answers);

@@ -108,6 +108,19 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        let mut records = inner.logs.values_mut().flat_map(|log| &mut log.records);
+        let found = records.find(|r| r.network == network && r.kind == EVENT_KIND && r.seq == seq);
+        let Some(record) = found else { return Ok(false) };
+        if record.body.len() != body.len() {
+            let (size, limit) = (body.len() as u64, record.body.len() as u64);
+            return Err(StoreError::TooLarge { what: "erased body", size, limit });
+        }
+        *record = Arc::new(Record { body: body.to_vec(), ..record.as_ref().clone() });
+        Ok(true)
+    }
+
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError> {
         let last = self.lock().logs.get(&class).map_or(0, |log| log.last_lsn);
         let wanted = |of: Class, record: &Record| {

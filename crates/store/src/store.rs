@@ -177,6 +177,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Shows events of a network in rising order, committed ones only. Absent seqs are passed over; damaged ones are an error.
     fn read(&self, network: u32, seqs: Seqs<'_>, visit: Visit<'_>) -> Result<(), StoreError>;
 
+    /// Overwrites the body of an event in place with another of the same length, durably. Returns whether it was there.
+    fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError>;
     /// Shows every record of a log above `after`, of one network or of all, in order. Returns the last LSN there was to see.
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError>;
 

@@ -229,6 +229,23 @@ fn readers_and_writers_do_not_disturb_each_other(store: &dyn Store) {
     assert_eq!(store.verify(&mut |_, _| {}).unwrap().records, 1200);
 }
 
+/// An erased body is gone for readers and for replay, and everything still verifies.
+fn a_body_can_be_erased_in_place(store: &dyn Store) {
+    let mut batch = Batch::new(1);
+    for seq in 1..=40 {
+        batch.push(EVENT_KIND, 1, seq, 0, format!("secret-{seq:04}").as_bytes()).unwrap();
+    }
+    commit(store, Class::STD, 1, batch).unwrap();
+    assert!(store.erase(1, 7, b"###########").unwrap());
+    assert!(!store.erase(1, 99, b"###########").unwrap());
+    assert!(store.erase(1, 8, b"short").is_err());
+    let found = read(store, 1, Seqs::Range(6..9)).unwrap();
+    let bodies: Vec<&[u8]> = found.iter().map(|r| r.body.as_slice()).collect();
+    assert_eq!(bodies, [&b"secret-0006"[..], b"###########", b"secret-0008"]);
+    let report = store.verify(&mut |_, _| {}).unwrap();
+    assert_eq!((report.records, report.damage.len()), (40, 0));
+}
+
 type Clause = fn(&dyn Store);
 
 const CONTRACT: &[Clause] = &[
@@ -245,6 +262,7 @@ const CONTRACT: &[Clause] = &[
     blobs_are_named_by_their_hash,
     a_closed_store_refuses_and_health_tells,
     readers_and_writers_do_not_disturb_each_other,
+    a_body_can_be_erased_in_place,
 ];
 
 fn check(make: impl Fn() -> Arc<dyn Store>) {

@@ -286,6 +286,20 @@ pub(crate) async fn dead_letters(
     Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::DeadLetters)).await?))
 }
 
+pub(crate) async fn redact(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let network = named(&app, &path)?;
+    let body = object(&body)?;
+    let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| bad("event_id", "is required"))?;
+    tracing::info!(target: "audit", network = network.id(), act = "Redact", event = id, "operator");
+    Ok(wire::ok(&network.redact(id).await?))
+}
+
 impl App {
     /// A one-time code for the browser link.
     pub fn browser_code(&self) -> Option<Secret> {

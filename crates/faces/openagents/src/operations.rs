@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::auth;
 use crate::error::Refusal;
 use crate::wire;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -123,4 +124,79 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         "growth": { "events_per_day": (accepted as f64 / days) as u64, "bytes_used": health.used_bytes, "bytes_per_day": ((health.used_bytes as f64) / days) as u64 },
     });
     Ok(wire::ok(&data))
+}
+
+/// Bytes handed to the client at once.
+const PIECE: usize = 64 << 10;
+
+/// Turns blocking writes into pieces of a response body.
+struct Pipe {
+    tx: tokio::sync::mpsc::Sender<Result<bytes::Bytes, std::io::Error>>,
+    buf: Vec<u8>,
+}
+
+impl std::io::Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.buf.extend_from_slice(bytes);
+        if self.buf.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.buf.is_empty() {
+            return Ok(());
+        }
+        let piece = bytes::Bytes::from(std::mem::take(&mut self.buf));
+        self.tx.blocking_send(Ok(piece)).map_err(|_| std::io::Error::from(std::io::ErrorKind::BrokenPipe))
+    }
+}
+
+/// A body written by a blocking function. If it fails, the body breaks off, so that nobody takes it for whole.
+fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 'static) -> Body {
+    let (tx, rx) = tokio::sync::mpsc::channel(4);
+    tokio::task::spawn_blocking(move || {
+        let mut pipe = Pipe { tx: tx.clone(), buf: Vec::new() };
+        let done = work(&mut pipe).and_then(|()| std::io::Write::flush(&mut pipe).map_err(|e| e.to_string()));
+        if let Err(error) = done {
+            tracing::warn!(%error, "a long answer broke off");
+            let _ = tx.blocking_send(Err(std::io::Error::other(error)));
+        }
+    });
+    Body::from_stream(futures_util::stream::unfold(rx, |mut rx| async move { rx.recv().await.map(|item| (item, rx)) }))
+}
+
+/// `POST /v1/admin/backup`: everything durable now, as one file.
+pub(crate) async fn backup(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let store = app.node.store().clone();
+    let body =
+        piped(move |pipe| rialto_node::archive::save(store.as_ref(), pipe).map(|_| ()).map_err(|e| e.to_string()));
+    tracing::info!(target: "audit", act = "Backup", "operator");
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// `POST /v1/admin/verify`: lines of progress, then the report.
+pub(crate) async fn verify(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let mut live = rialto_node::verify::LiveStates::new();
+    for network in app.node.networks() {
+        live.insert(network.number(), network.state_hash().await?);
+    }
+    let store = app.node.store().clone();
+    let body = piped(move |pipe| {
+        use std::io::Write;
+        let mut told = 0;
+        let report = rialto_node::verify::verify(store.as_ref(), &live, &mut |done, total| {
+            if done.saturating_sub(told) > 4 << 20 {
+                told = done;
+                let _ = writeln!(pipe, "{}", json!({ "progress": { "done": done, "total": total } }));
+                let _ = pipe.flush();
+            }
+        });
+        let report = report.map_err(|e| e.to_string())?;
+        writeln!(pipe, "{}", json!({ "report": report })).map_err(|e| e.to_string())
+    });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }

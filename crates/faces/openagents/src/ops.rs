@@ -112,6 +112,9 @@ ops! {
     put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], admin::set_mod, "Load or configure a mod";
     delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], admin::remove_mod, "Unload a mod";
     get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &[], &[], admin::dead_letters, "Deliveries that ended undelivered";
+    post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";
+    post "/v1/admin/backup" "admin_backup" Operator plain &[], &[], operations::backup, "A backup of the whole node as one file";
+    post "/v1/admin/verify" "admin_verify" Operator plain &[], &[], operations::verify, "Check everything: progress as NDJSON, then the report";
     get "/v1/admin/doctor" "admin_doctor" Operator plain &[], &[], operations::doctor, "Health of the node, with live probes";
     get "/health" "health" Public plain &[], &[], operations::health, "The process lives";
     get "/ready" "ready" Public plain &[], &[], operations::ready, "The node takes writes";

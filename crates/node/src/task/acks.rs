@@ -89,4 +89,13 @@ impl Task {
         let seqs = seqs.into_iter().filter(|seq| self.record_at(*seq).is_some_and(|r| filter.passes(&r))).collect();
         Ok(self.ack(member, &AckRequest { seqs, up_to: None, count: true }, now))
     }
+
+    /// Reads an event whose bytes were overwritten again.
+    pub(super) fn forget_copy(&mut self, seq: Seq) {
+        let stored = crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq]);
+        let stored = stored.ok().and_then(|mut r| r.pop());
+        if let (Some(stored), Some(copy)) = (stored, self.recent.iter_mut().find(|r| r.event.seq == seq)) {
+            *copy = stored;
+        }
+    }
 }

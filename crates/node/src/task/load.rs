@@ -23,7 +23,17 @@ pub enum LoadError {
 
 /// Loads a network: newest snapshot, then every record behind it. Gives the LSN it is at.
 pub(crate) fn load(store: &dyn Store, class: Class, number: u32) -> Result<(Engine, u64), LoadError> {
-    let snapshot = store.load_snapshot(number)?;
+    load_through(store, class, number, u64::MAX)
+}
+
+/// Loads a network as it was at an LSN.
+pub(crate) fn load_through(
+    store: &dyn Store,
+    class: Class,
+    number: u32,
+    through: u64,
+) -> Result<(Engine, u64), LoadError> {
+    let snapshot = store.load_snapshot(number)?.filter(|s| s.lsn <= through);
     let mut after = 0;
     let mut engine = None;
     if let Some(snapshot) = snapshot {
@@ -35,21 +45,25 @@ pub(crate) fn load(store: &dyn Store, class: Class, number: u32) -> Result<(Engi
             Err(error) => tracing::warn!(network = number, %error, "snapshot is not used; the whole log is replayed"),
         }
     }
-    replay(store, class, number, after, engine)
+    replay_through(store, class, number, after, through, engine)
 }
 
-/// Replays records after an LSN into an engine; without one, the first record must create the network.
-pub(crate) fn replay(
+/// Replays records after one LSN and up to another into an engine; without one, the first record must create the network.
+pub(crate) fn replay_through(
     store: &dyn Store,
     class: Class,
     number: u32,
     after: u64,
+    through: u64,
     engine: Option<Engine>,
 ) -> Result<(Engine, u64), LoadError> {
     let mut engine = engine;
     let mut broken = None;
     let mut last = after;
     store.replay(class, Some(number), after, &mut |r| {
+        if r.lsn > through {
+            return ControlFlow::Break(());
+        }
         let id = engine.as_ref().map_or("", |e| e.state.book.id.as_ref()).to_owned();
         match Record::decode(r.kind, r.version, r.seq, &id, r.body) {
             Ok(record) => match &mut engine {

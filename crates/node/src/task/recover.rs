@@ -25,6 +25,7 @@ impl Task {
             match then {
                 Then::Count(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Hash(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
                     answers.iter_mut().filter(|a| a.result.is_ok()).for_each(|a| {
                         a.result = Err(fault());
@@ -110,7 +111,8 @@ impl Task {
                 Command::AckSeqs { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
-                | Command::Watch { .. } => {}
+                | Command::Watch { .. }
+                | Command::Forget { .. } => {}
                 Command::Stop { reply } => {
                     let _ = reply.send(());
                     self.commands.close();

@@ -215,6 +215,15 @@ impl<D: Disk> Store for LocalStore<D> {
         Ok(())
     }
 
+    fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
+        for (first, last, lane) in self.lanes_of(network)? {
+            if (first..=last).contains(&seq) && lane.view.erase(network, seq, body)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError> {
         match self.lane(class) {
             Some(lane) => lane.view.replay(network, after, visit),

@@ -179,6 +179,17 @@ pub(crate) fn seal(buf: &mut [u8], network: u32, count: u32, stamp: Stamp) {
     }
 }
 
+/// Puts another body of the same length into a whole record and gives it its CRC again; `false` if it does not fit.
+pub(crate) fn replace_body(record: &mut [u8], body: &[u8], seed: Seed) -> bool {
+    if record.len() < RECORD_HEAD || u32_at(record, 4) as usize != body.len() {
+        return false;
+    }
+    put(record, RECORD_HEAD, body);
+    let crc = seed.crc(record.get(4..).unwrap_or_default());
+    put(record, 0, &crc.to_le_bytes());
+    true
+}
+
 /// A batch header at the start of `bytes`, if a valid one is there.
 pub(crate) fn batch_head(bytes: &[u8], seed: Seed) -> Option<BatchHead> {
     let head = bytes.get(..BATCH_HEAD)?;

@@ -163,6 +163,16 @@ impl<D: Disk> LogView<D> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Overwrites the body of an event; `false` if it is not here.
+    pub(crate) fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
+        let Some(mut spot) = self.locate(network, seq)? else { return Ok(false) };
+        if !matches!(spot.seek(network, seq, u32::MAX)?, Seek::Found) {
+            return Ok(false);
+        }
+        spot.walker.overwrite(&self.disk, body)?;
+        Ok(true)
+    }
+
     /// A walk that begins at or shortly before an event.
     fn locate(&self, network: u32, seq: u64) -> Result<Option<Spot<D>>, StoreError> {
         let sealed = {

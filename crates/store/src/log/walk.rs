@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::format::{self, ALIGN, BATCH_HEAD, BatchHead, Found, Seed};
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{At as _, StoreError};
 use crate::record::{Lsn, RecordRef};
 
@@ -76,6 +76,18 @@ impl<F: DiskFile> Walker<F> {
     /// The settled record.
     pub(crate) fn current(&self) -> Option<RecordRef<'_>> {
         format::peek_record(self.here()).map(|(record, _)| record)
+    }
+
+    /// Overwrites the body of the settled record with one of the same length, durably.
+    pub(crate) fn overwrite<D: Disk<File = F>>(&self, disk: &D, body: &[u8]) -> Result<(), StoreError> {
+        let mut record = self.here().get(..self.size).unwrap_or_default().to_vec();
+        if !format::replace_body(&mut record, body, self.seed) {
+            let size = body.len() as u64;
+            return Err(StoreError::TooLarge { what: "erased body", size, limit: record.len() as u64 });
+        }
+        let file = disk.open(&self.path, true).at("open", &self.path)?;
+        file.write_at(&record, self.pos).at("write", &self.path)?;
+        file.sync_data().at("flush", &self.path)
     }
 
     /// Steps over the settled record.
