@@ -71,10 +71,11 @@ impl Running {
         .map_err(|e| open_error(settings, e))?;
         let (network, made) = default_network(&node, settings).await?;
         let tls = acceptor.is_some();
-        let listener = Listener::bind(settings.server.listen, acceptor).await.map_err(|e| {
-            let message = format!("cannot listen on {}: {e}", settings.server.listen);
-            CliError::unavailable(message).next("choose another with --listen")
-        })?;
+        let listener =
+            Listener::bind(settings.server.listen, acceptor, settings.limits.connections_max).await.map_err(|e| {
+                let message = format!("cannot listen on {}: {e}", settings.server.listen);
+                CliError::unavailable(message).next("choose another with --listen")
+            })?;
         let listen = listener.local_addr().map_err(|e| CliError::internal(e.to_string()))?;
         let scheme = if tls { "https" } else { "http" };
         let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
@@ -152,8 +153,11 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         let mut wish = CreateNetwork::named(&settings.network.name, Preset::Workspace);
         wish.policy = if settings.network.open { Policy::Open } else { Policy::Token };
         wish.token = chosen;
-        return node.create_network(wish).await.map_err(refused);
+        let (network, token) = node.create_network(wish).await.map_err(refused)?;
+        limit_members(&network, settings).await?;
+        return Ok((network, token));
     };
+    limit_members(&network, settings).await?;
     if settings.network.open && network.settings().policy != Policy::Open {
         network.admin(AdminOp::Settings(serde_json::json!({ "policy": "open" }))).await.map_err(refused)?;
     }
@@ -161,6 +165,16 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
     }
     Ok((network, None))
+}
+
+/// The configured bound holds for the default network.
+async fn limit_members(network: &Network, settings: &Settings) -> Result<(), CliError> {
+    let wanted = settings.limits.members_max;
+    if network.settings().max_members != wanted {
+        let change = AdminOp::Settings(serde_json::json!({ "max_members": wanted }));
+        network.admin(change).await.map_err(|fault| CliError::unavailable(fault.to_string()))?;
+    }
+    Ok(())
 }
 
 async fn wait_for_signal() {

@@ -364,9 +364,9 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
         .id
         .as_deref()
         .and_then(EventId::from_text)
-        .is_some_and(|id| id.salt == state.book.salt && id.seq > state.book.head)
+        .is_some_and(|id| id.salt == state.book.salt && (1..1 << 32).contains(&id.seq.wrapping_sub(state.book.head)))
     {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "this id has the form of ids the server makes").field("id"));
+        return Err(Fault::new(ErrorCode::InvalidEvent, "this id is one the server may make soon").field("id"));
     }
     Ok(())
 }

@@ -509,7 +509,10 @@ mod tests {
             assert_eq!(blank.len(), body.len());
             let again = decode_event(7, "a1b2c3d4", &blank).unwrap();
             assert_eq!(again.event.payload().trim_matches(['{', '}', ' ']), "");
-            assert_eq!((again.event.id(), &again.route, again.received), (record.event.id(), &record.route, record.received));
+            assert_eq!(
+                (again.event.id(), &again.route, again.received),
+                (record.event.id(), &record.route, record.received)
+            );
         }
     }
 

@@ -142,6 +142,10 @@ pub(crate) enum Command {
     Hash {
         reply: oneshot::Sender<(u64, [u8; 32])>,
     },
+    /// Below which position nothing is needed any more.
+    Horizon {
+        reply: oneshot::Sender<(rialto_store::Class, Seq)>,
+    },
     /// An event's bytes were overwritten: forget the copy at hand.
     Forget {
         seq: Seq,

@@ -214,6 +214,11 @@ impl Network {
         self.ask(|reply| Command::Hash { reply }).await
     }
 
+    /// The log it is in, and below which position nothing is needed any more.
+    pub(crate) async fn horizon(&self) -> Result<(rialto_store::Class, Seq), Fault> {
+        self.ask(|reply| Command::Horizon { reply }).await
+    }
+
     /// The network's number in the store.
     pub fn number(&self) -> u32 {
         self.shared.number

@@ -12,7 +12,7 @@ use rialto_identity::{Secret, same};
 use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
 use rialto_model::{ErrorCode, Fault, NetworkId, Role, limits};
 use rialto_store::search::SearchIndex;
-use rialto_store::{Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use rialto_store::{Batch, Class, Flush, Horizon, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,6 +20,9 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// How often segments are looked through for ones to free.
+const UPKEEP_EVERY: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// How a node is opened.
 #[derive(Debug, Clone, Default)]
@@ -144,6 +147,7 @@ impl Node {
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
             node.start(engine, info.class, lsn);
         }
+        node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(upkeep(node.clone())));
         if let Some(index) = index {
             let follow = crate::search::follow(node.clone(), index, node.inner.stop.clone());
             node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(follow));
@@ -380,6 +384,30 @@ impl Node {
         Ok(label)
     }
 
+    /// Frees log segments that no network needs any more: purged, delivered, indexed, and covered by snapshots.
+    pub async fn recycle(&self) {
+        let mut by_class: std::collections::BTreeMap<Class, Vec<Horizon>> = std::collections::BTreeMap::new();
+        for network in self.networks() {
+            let Ok((class, seq)) = network.horizon().await else { continue };
+            let indexed = if self.inner.index.is_some() { network.indexed_through().await.unwrap_or(0) } else { seq };
+            by_class.entry(class).or_default().push(Horizon { network: network.number(), seq: seq.min(indexed) });
+        }
+        let store = self.inner.store.clone();
+        let freed = tokio::task::spawn_blocking(move || {
+            by_class.iter().map(|(class, horizons)| store.recycle(*class, horizons)).collect::<Result<Vec<_>, _>>()
+        });
+        match freed.await {
+            Ok(Ok(freed)) => {
+                let segments: u64 = freed.iter().map(|f| f.segments).sum();
+                if segments > 0 {
+                    tracing::info!(segments, "log segments freed");
+                }
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "log segments were not freed"),
+            Err(error) => tracing::warn!(%error, "log segments were not freed"),
+        }
+    }
+
     /// Stops: every network commits what waits and says goodbye, then the log closes.
     pub async fn stop(&self) {
         if self.inner.stopping.swap(true, Ordering::SeqCst) {
@@ -409,4 +437,14 @@ fn open_store(config: &NodeConfig) -> Result<Arc<dyn Store>, StoreError> {
         options.free_floor_bytes = floor;
     }
     Ok(Arc::new(LocalStore::open(dir, options)?))
+}
+
+/// Once an hour: frees what no network needs any more.
+async fn upkeep(node: Node) {
+    loop {
+        tokio::select! {
+            () = node.inner.stop.cancelled() => return,
+            () = tokio::time::sleep(UPKEEP_EVERY) => node.recycle().await,
+        }
+    }
 }

@@ -290,6 +290,9 @@ impl Task {
                 self.hashes.push(reply);
             }
             Command::Forget { seq } => self.forget_copy(seq),
+            Command::Horizon { reply } => {
+                let _ = reply.send((self.class, self.engine.state.horizon(now)));
+            }
         }
     }
 
@@ -310,6 +313,8 @@ impl Task {
             return result;
         }
         for record in records {
+            // Notices name events by position; clients know them by id.
+            let record = record.with_ids(&self.shared.id, &|seq| self.record_at(seq).map(|r| r.event.id().to_owned()));
             self.engine.apply(&record);
             if let Record::Event(event) = &record {
                 self.urgent = true;

@@ -32,12 +32,18 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Listener {
     tcp: TcpListener,
     tls: Option<tls::Acceptor>,
+    connections_max: usize,
 }
 
 impl Listener {
-    /// Binds; port 0 takes a free one.
-    pub async fn bind(addr: SocketAddr, tls: Option<tls::Acceptor>) -> std::io::Result<Listener> {
-        Ok(Listener { tcp: TcpListener::bind(addr).await?, tls })
+    /// Binds; port 0 takes a free one. More connections than `connections_max` are closed at once.
+    pub async fn bind(
+        addr: SocketAddr,
+        tls: Option<tls::Acceptor>,
+        connections_max: usize,
+    ) -> std::io::Result<Listener> {
+        let connections_max = connections_max.min(limits::CONNECTIONS_MAX);
+        Ok(Listener { tcp: TcpListener::bind(addr).await?, tls, connections_max })
     }
 
     /// The address it got.
@@ -48,7 +54,7 @@ impl Listener {
     /// Serves until `stop` fires, then lets connections finish for a moment.
     pub async fn serve(self, router: Router, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
+        let places = Arc::new(Semaphore::new(self.connections_max));
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -64,7 +70,7 @@ impl Listener {
                 }
             };
             let Ok(place) = places.clone().try_acquire_owned() else {
-                tracing::warn!("all {} connections are taken", limits::CONNECTIONS_MAX);
+                tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };
             let (tls, router, stop) = (self.tls.clone(), router.clone(), stop.clone());

@@ -231,14 +231,6 @@ pub(crate) const KEYS: &[Key] = &[
         set: |s, raw| raw.list().map(|value| s.server.allowed_hosts = value),
     },
     Key {
-        name: "server.trusted_proxies",
-        kind: Kind::List,
-        default: "[]",
-        example: "",
-        doc: "Addresses of proxies whose forwarding headers are believed.",
-        set: |s, raw| raw.list().map(|value| s.server.trusted_proxies = value),
-    },
-    Key {
         name: "server.tls_cert",
         kind: Kind::Text,
         default: "",

@@ -119,6 +119,7 @@ impl Task {
 
     fn try_ack(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<(), Fault> {
         let member = self.member_of(caller, now)?;
+        self.engine.guard(&envelope.kind, member, now)?;
         let own = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
         if let Some(source) = &envelope.source {
             let said = rialto_model::Address::parse_in(source, &self.engine.state.network)
@@ -156,7 +157,8 @@ impl Task {
     /// `network.events.query`: accepted here, run by whoever answers the client.
     fn query_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
         let id = envelope.id.as_deref().map(str::to_owned);
-        let query = self.member_of(caller, now).and_then(|_| {
+        let query = self.member_of(caller, now).and_then(|member| {
+            self.engine.guard(&envelope.kind, member, now)?;
             let payload: Value = serde_json::from_str(&envelope.payload)
                 .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
             let query = Query::from_payload(&payload)?;
@@ -245,7 +247,8 @@ impl Task {
             }
         }
         let _ = self.decided(Ok(()));
-        let event_id = result.as_ref().map_or(id, |a| Some(a.event_id.clone()));
+        // Each join is an act of its own, also under an id that was used before: the answer names the id that was sent.
+        let event_id = id.or_else(|| result.as_ref().ok().map(|a| a.event_id.clone()));
         Answered { session_id, ..self.answered(event_id, result) }
     }
 

@@ -112,7 +112,8 @@ impl Task {
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
                 | Command::Watch { .. }
-                | Command::Forget { .. } => {}
+                | Command::Forget { .. }
+                | Command::Horizon { .. } => {}
                 Command::Stop { reply } => {
                     let _ = reply.send(());
                     self.commands.close();
