@@ -1,5 +1,5 @@
 //! A data directory of every release is opened for ever: the records in it give the same state as on the day they were written.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use bytes::Bytes;
 use rialto_model::network::Preset;
