@@ -108,6 +108,25 @@ impl State {
         Pending { state: self, member, own, above, sources, next, through }
     }
 
+    /// Stored events after `after` that route to the member as it sits now, acked or not, ascending, at most `max`.
+    /// What is pending is among them.
+    pub fn replayable(&self, member: MemberId, after: Seq, through: Seq, max: usize) -> Vec<Seq> {
+        let mut all: RoaringTreemap = self.pending(member, after, through).take(max).collect();
+        let own = self.lists.stream(StreamKey::Source(member));
+        for (list, held) in self.streams_of(member) {
+            let still_there = held.last().is_some_and(|i| i.to == Seq::MAX);
+            let mut seqs = list.iter();
+            seqs.advance_to(after.saturating_add(1));
+            let wanted = |seq: &Seq| {
+                !own.is_some_and(|own| own.contains(*seq))
+                    && !self.book.unstored.contains_key(seq)
+                    && self.book.narrowed.get(seq).is_none_or(|to| to.contains(&member))
+            };
+            all.extend(seqs.take_while(|seq| still_there && *seq <= through).filter(wanted).take(max));
+        }
+        all.iter().take(max).collect()
+    }
+
     /// At least as many as the member has pending, without walking them.
     fn backlog(&self, member: MemberId) -> u64 {
         let start = self.lists.floor(member).saturating_add(1);

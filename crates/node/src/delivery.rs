@@ -3,6 +3,7 @@
 
 use crate::command::{Out, Outbox};
 use bytes::Bytes;
+use rialto_engine::input::Joined;
 use rialto_engine::{EventRecord, SessionRef, State};
 use rialto_model::{Millis, Seq, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -73,6 +74,8 @@ pub(crate) struct Live {
     in_flight: VecDeque<InFlight>,
     /// Everything pending up to here was sent; more waits beyond it.
     parked: Option<Seq>,
+    /// Acked events are sent too, until the stream has caught up.
+    replay: bool,
     /// Filled during a commit, sent at its end.
     batch: Vec<Out>,
     pub(crate) dead: bool,
@@ -114,6 +117,9 @@ impl Live {
         if room == 0 {
             return;
         }
+        if self.replay {
+            return self.pump_replay(state, cursor, committed, now);
+        }
         let seqs: Vec<Seq> = state.pending(self.session.member, cursor, committed).take(room).collect();
         self.parked = if seqs.len() < room { None } else { seqs.last().copied() };
         let fresh: Vec<Attempt> = seqs
@@ -130,15 +136,49 @@ impl Live {
     }
 }
 
+impl Live {
+    /// Sends everything that routes here, as far as the window allows for what expects an ack.
+    fn pump_replay(&mut self, state: &State, mut cursor: Seq, committed: Seq, now: Millis) {
+        let member = self.session.member;
+        loop {
+            let room = self.window.saturating_sub(self.in_flight.len());
+            if room == 0 {
+                self.parked = Some(cursor);
+                return;
+            }
+            let seqs = state.replayable(member, cursor, committed, room);
+            let (caught_up, last) = (seqs.len() < room, seqs.last().copied());
+            let batch: Vec<Attempt> = seqs
+                .into_iter()
+                .map(|seq| Attempt { seq, attempt: 1, tracked: state.is_pending(member, seq) })
+                .collect();
+            for a in batch.iter().filter(|a| a.tracked) {
+                self.in_flight.push_back(InFlight { seq: a.seq, key: 0, attempt: 1, due: now + RETRY_MS });
+            }
+            if !batch.is_empty() {
+                self.send(Out::Stored(batch));
+            }
+            cursor = last.unwrap_or(cursor);
+            if caught_up {
+                self.replay = false;
+                self.parked = None;
+                return;
+            }
+        }
+    }
+}
+
 impl Sessions {
-    /// Opens a stream; everything pending after `after` is due at once.
-    pub(crate) fn open(&mut self, connection: u64, session: SessionRef, outbox: Outbox, window: usize, after: Seq) {
+    /// Opens a stream; everything pending after its resume point is due at once.
+    pub(crate) fn open(&mut self, connection: u64, joined: &Joined, outbox: Outbox) {
+        let (session, window) = (joined.session, joined.window);
         let live = Live {
             session,
             outbox,
             window,
             in_flight: VecDeque::new(),
-            parked: Some(after),
+            parked: Some(joined.resume_after.unwrap_or(0)),
+            replay: joined.replay,
             batch: Vec::new(),
             dead: false,
         };

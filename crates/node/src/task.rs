@@ -572,8 +572,7 @@ impl Task {
                     if let Some(old) = self.sessions.close(connection) {
                         self.engine.live.stream(old.member, false, now);
                     }
-                    let after = joined.resume_after.unwrap_or(0);
-                    self.sessions.open(connection, joined.session, outbox, joined.window, after);
+                    self.sessions.open(connection, &joined, outbox);
                     self.engine.live.stream(joined.session.member, true, now);
                 }
                 if left {

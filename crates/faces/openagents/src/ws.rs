@@ -26,6 +26,8 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// A write that does not finish in this time: the consumer has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// Things rendered into one flush, about.
+const RENDER_ITEMS: usize = 4096;
 /// Texts taken from the socket in one go.
 const READ_TEXTS: usize = 256;
 
@@ -168,7 +170,7 @@ async fn write(
             biased;
             outs = inbox.recv() => {
                 let Some(mut outs) = outs else { break };
-                while let Ok(more) = inbox.try_recv() {
+                while outs.len() < RENDER_ITEMS && let Ok(more) = inbox.try_recv() {
                     outs.extend(more);
                 }
                 let rendered = renderer.render(outs).await;

@@ -1,0 +1,89 @@
+//! A join may ask for what it has already acked, too.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use bytes::Bytes;
+use rialto_model::network::Preset;
+use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Out};
+use rialto_store::MemoryStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+async fn network() -> (Node, Network) {
+    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    (node, network)
+}
+
+struct Stream {
+    network: Network,
+    connection: u64,
+    caller: Arc<Caller>,
+    outbox: mpsc::Sender<Vec<Out>>,
+    inbox: mpsc::Receiver<Vec<Out>>,
+}
+
+impl Stream {
+    async fn join(network: &Network, name: &str, payload: Value) -> Stream {
+        let (outbox, inbox) = mpsc::channel(1024);
+        let caller = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
+        let stream = Stream { network: network.clone(), connection: network.connection(), caller, outbox, inbox };
+        stream
+            .send(json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": payload }))
+            .await;
+        stream
+    }
+
+    async fn send(&self, event: Value) {
+        let frame = Bytes::from(event.to_string());
+        self.network.emit_stream(self.connection, &self.caller, vec![frame], &self.outbox).await.unwrap();
+    }
+
+    /// (seq, expects an ack) of everything delivered until it is quiet.
+    async fn deliveries(&mut self) -> Vec<(u64, bool)> {
+        let mut out = Vec::new();
+        while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(300), self.inbox.recv()).await {
+            for item in outs {
+                match item {
+                    Out::Delivery { record, .. } => out.push((record.event.seq, true)),
+                    Out::Stored(attempts) => out.extend(attempts.iter().map(|a| (a.seq, a.tracked))),
+                    Out::Answers(answers) => {
+                        answers.iter().for_each(|a| assert!(a.result.is_ok(), "{:?}", a.result));
+                    }
+                    Out::Signal(_) => {}
+                    Out::Close(code) => panic!("closed: {code}"),
+                }
+            }
+        }
+        out
+    }
+}
+
+#[tokio::test]
+async fn a_replay_brings_acked_events_again_without_asking_for_acks() {
+    let (node, network) = network().await;
+    let alice = Stream::join(&network, "agent:alice", json!({})).await;
+    let mut bob = Stream::join(&network, "agent:bob", json!({ "window": 4 })).await;
+    assert_eq!(bob.deliveries().await, [], "the join is answered before anybody writes");
+    for i in 0..6 {
+        alice.send(json!({ "id": format!("m{i}"), "type": "app.note", "target": "agent:bob" })).await;
+    }
+    let first = bob.deliveries().await;
+    assert_eq!(first.len(), 4, "the window holds back the rest");
+    bob.send(json!({ "type": "network.event.ack", "target": "core", "payload": { "up_to": "m2" } })).await;
+    assert_eq!(bob.deliveries().await.len(), 2);
+    network.close_stream(bob.connection).await;
+    let seqs: Vec<u64> = first.iter().map(|(seq, _)| *seq).collect();
+    let mut again = Stream::join(&network, "agent:bob", json!({})).await;
+    let pending: Vec<(u64, bool)> = (seqs[3]..seqs[3] + 3).map(|s| (s, true)).collect();
+    assert_eq!(again.deliveries().await, pending, "a plain join brings what is not acked");
+    network.close_stream(again.connection).await;
+    let mut replayed = Stream::join(&network, "agent:bob", json!({ "replay": true, "window": 2 })).await;
+    let mut expected: Vec<(u64, bool)> = seqs[..3].iter().map(|s| (*s, false)).collect();
+    expected.extend(&pending[..2]);
+    assert_eq!(replayed.deliveries().await, expected);
+    replayed.send(json!({ "type": "network.event.ack", "target": "core", "payload": { "ids": ["m3", "m4"] } })).await;
+    assert_eq!(replayed.deliveries().await, pending[2..]);
+    node.stop().await;
+}
