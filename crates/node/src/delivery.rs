@@ -88,6 +88,10 @@ pub(crate) struct Sessions {
     by_member: BTreeMap<u32, Vec<u64>>,
     /// Readers that only want signals; no member behind means broadcasts alone.
     watchers: BTreeMap<u64, (Option<u32>, Outbox)>,
+    /// Streams with something to hand over; idle ones are not looked at.
+    dirty: Vec<u64>,
+    /// Streams whose outbox failed.
+    ended: Vec<u64>,
     /// At-most-once mail of members that poll.
     rings: BTreeMap<u32, VecDeque<Seq>>,
 }
@@ -184,6 +188,7 @@ impl Sessions {
         };
         self.by_connection.insert(connection, live);
         self.by_member.entry(session.member).or_default().push(connection);
+        self.dirty.push(connection);
     }
 
     /// Closes a stream; gives its member.
@@ -203,9 +208,9 @@ impl Sessions {
         self.by_connection.len()
     }
 
-    /// Connections whose outbox failed.
-    pub(crate) fn dead(&self) -> Vec<u64> {
-        self.by_connection.iter().filter(|(_, l)| l.dead).map(|(c, _)| *c).collect()
+    /// Connections whose outbox failed since the last call.
+    pub(crate) fn take_ended(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Queues a committed event for every live recipient.
@@ -229,6 +234,7 @@ impl Sessions {
             }
             if !event.tracked {
                 live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
+                self.dirty.push(connection);
                 sent += 1;
                 continue;
             }
@@ -239,6 +245,7 @@ impl Sessions {
             let key = id_key(event.record.event.id());
             live.in_flight.push_back(InFlight { seq, key, attempt: 1, due: now + RETRY_MS });
             live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
+            self.dirty.push(connection);
             sent += 1;
         }
         sent
@@ -246,9 +253,10 @@ impl Sessions {
 
     /// Sends a signal to every live recipient.
     pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
-        for live in self.by_connection.values_mut() {
+        for (connection, live) in &mut self.by_connection {
             if state.receives(live.session.member, route) {
                 live.send(Out::Signal(event.clone()));
+                self.dirty.push(*connection);
             }
         }
         self.watchers.retain(|_, (member, outbox)| {
@@ -315,13 +323,17 @@ impl Sessions {
                 live.in_flight.retain(|f| f.seq > acked.floor && !acked.above.contains(f.seq));
             }
             live.pump(state, committed, now);
+            self.dirty.push(*connection);
         }
     }
 
     /// Sends answers to a stream that is not registered (yet), or through its session in order.
     pub(crate) fn answer(&mut self, connection: u64, outbox: &Outbox, answers: Out) {
         match self.by_connection.get_mut(&connection) {
-            Some(live) => live.send(answers),
+            Some(live) => {
+                live.send(answers);
+                self.dirty.push(connection);
+            }
             None => {
                 let _ = outbox.try_send(vec![answers]);
             }
@@ -358,18 +370,30 @@ impl Sessions {
 
     /// Starts streams that just opened and hands over everything that gathered.
     pub(crate) fn flush(&mut self, state: &State, committed: Seq, now: Millis) {
-        for live in self.by_connection.values_mut() {
-            live.pump(state, committed, now);
-            live.flush();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        for connection in dirty.drain(..) {
+            if let Some(live) = self.by_connection.get_mut(&connection) {
+                live.pump(state, committed, now);
+                live.flush();
+                if live.dead {
+                    self.ended.push(connection);
+                }
+            }
         }
+        self.dirty = dirty;
     }
 
     /// Deliveries whose ack is overdue are sent again; gives those that had all their attempts.
     pub(crate) fn retry(&mut self, state: &State, now: Millis) -> Vec<(u32, Seq, u32)> {
         let max = state.book.settings.max_attempts.unwrap_or(u32::MAX);
         let mut given_up = Vec::new();
-        for live in self.by_connection.values_mut() {
+        for (connection, live) in &mut self.by_connection {
             let member = live.session.member;
+            if live.in_flight.front().is_none_or(|f| f.due > now) && !live.in_flight.iter().any(|f| f.due <= now) {
+                continue;
+            }
             let mut again = Vec::new();
             for f in live.in_flight.iter_mut().filter(|f| f.due <= now) {
                 if f.attempt >= max {
@@ -382,7 +406,7 @@ impl Sessions {
             }
             if !again.is_empty() {
                 live.send(Out::Stored(again));
-                live.flush();
+                self.dirty.push(*connection);
             }
         }
         given_up

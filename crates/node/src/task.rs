@@ -84,6 +84,8 @@ pub(crate) struct Task {
     decided_after: usize,
     /// Decided and applied, not yet handed to the log.
     records: Vec<Record>,
+    /// Settings or tokens may have changed since they were published.
+    book_changed: bool,
     /// Something in `records` must not wait.
     urgent: bool,
     then: Vec<Then>,
@@ -137,6 +139,7 @@ impl Task {
             fx: Effects::default(),
             decided_after: 0,
             records: Vec::new(),
+            book_changed: false,
             urgent: false,
             then: Vec::new(),
             hashes: Vec::new(),
@@ -321,6 +324,7 @@ impl Task {
                 self.remember(event.clone());
                 self.events.push(Outgoing::new(event.clone(), self.engine.state.is_tracked()));
             }
+            self.book_changed |= matches!(record, Record::Change(_));
             self.records.push(record);
         }
         self.decided_after = self.fx.after.len();
@@ -384,8 +388,6 @@ impl Task {
         self.joined.remove(&connection);
         if let Some(session) = self.sessions.close(connection) {
             self.engine.live.stream(session.member, false, now);
-            self.engine.tick(now, &mut self.fx);
-            let _ = self.decided(Ok(()));
         }
     }
 
@@ -532,13 +534,13 @@ impl Task {
             self.effect(effect, now);
         }
         self.sessions.flush(&self.engine.state, self.committed, now.steady);
-        for connection in self.sessions.dead() {
+        for connection in self.sessions.take_ended() {
             self.close_stream(connection, now);
         }
         if !flight.events.is_empty() {
             let _ = self.head.send(self.committed);
         }
-        if flight.wrote {
+        if std::mem::take(&mut self.book_changed) {
             self.publish();
         }
         if let Some(bytes) = flight.snapshot {
@@ -618,7 +620,7 @@ impl Task {
         }
         self.urgent = !self.records.is_empty();
         self.submit().await;
-        self.publish();
+        self.gauge();
     }
 
     /// Makes what others may know without asking current.
@@ -638,6 +640,12 @@ impl Task {
                 *shared = tokens;
             }
         }
+        self.shared.ready.store(!self.broken, Ordering::Release);
+    }
+
+    /// Gauges for `/metrics`: once a second, because they count members.
+    fn gauge(&self) {
+        let book = &self.engine.state.book;
         let counters = &self.shared.counters;
         Counters::set(&counters.streams, self.sessions.len() as u64);
         Counters::set(&counters.members, self.engine.state.roster().count() as u64);
@@ -645,6 +653,5 @@ impl Task {
         let online = self.engine.live.presence.keys().filter(|id| self.engine.live.is_online(**id, now)).count();
         Counters::set(&counters.online, online as u64);
         Counters::set(&counters.dead, book.dead_letters.len() as u64);
-        self.shared.ready.store(!self.broken, Ordering::Release);
     }
 }
