@@ -7,6 +7,7 @@ use rialto_model::network::{Policy, Preset};
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, CreateNetwork, Network, Node, NodeConfig, OpenError};
 use rialto_openagents::{App, FaceConfig};
+use rialto_serve::stdio::Spawned;
 use rialto_serve::{Listener, tls};
 use rialto_store::StoreError;
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ pub(crate) struct Running {
     node: Node,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
+    agents: tokio_util::task::TaskTracker,
 }
 
 fn log_to_stderr(settings: &Settings) {
@@ -94,6 +96,7 @@ impl Running {
         };
         let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
         let serving = tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
+        let agents = start_agents(&node, &network, settings, &stop)?;
         let now = network.settings();
         let fresh_token = made.filter(|_| settings.network.token.is_none() && now.policy != Policy::Open);
         let about = About {
@@ -105,7 +108,7 @@ impl Running {
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
         };
-        Ok(Running { about, node, stop, serving })
+        Ok(Running { about, node, stop, serving, agents })
     }
 
     /// Serves until SIGINT or SIGTERM, then closes in order.
@@ -115,6 +118,8 @@ impl Running {
         // Networks say goodbye first, so that streams hear `shutting_down` before their carrier closes.
         self.node.stop().await;
         self.stop.cancel();
+        self.agents.close();
+        self.agents.wait().await;
         self.serving.await.map_err(|e| CliError::internal(format!("the listener ended badly: {e}")))
     }
 }
@@ -165,6 +170,35 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
     }
     Ok((network, None))
+}
+
+/// Starts the agents of the configuration.
+fn start_agents(
+    node: &Node,
+    default: &Network,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Result<tokio_util::task::TaskTracker, CliError> {
+    let agents = tokio_util::task::TaskTracker::new();
+    for agent in &settings.agents {
+        let network = match &agent.network {
+            None => default.clone(),
+            Some(name) => node.network(name).ok_or_else(|| {
+                CliError::usage(format!("agents.{}: there is no network {name:?}", agent.name))
+                    .next("`rialto network list` shows them")
+            })?,
+        };
+        let address = rialto_model::Address::parse(&agent.address).map_err(|e| CliError::usage(e.to_string()))?;
+        let spawned = Spawned {
+            name: agent.name.clone(),
+            command: agent.command.clone(),
+            address,
+            network,
+            restart: agent.restart,
+        };
+        agents.spawn(spawned.run(stop.clone()));
+    }
+    Ok(agents)
 }
 
 /// The configured bound holds for the default network.

@@ -2,6 +2,7 @@
 //!
 //! Not here: what the bytes mean (the faces).
 
+pub mod stdio;
 pub mod tls;
 
 use axum::Router;

@@ -39,6 +39,7 @@ pub(crate) fn markdown() -> String {
             out.push_str(&format!("| `{}` | {default} | `{}` | {} |\n", key.key(), key.env(), key.doc));
         }
     }
+    out.push_str(AGENTS);
     out.push_str("\n## Variables for commands\n\n| variable | flag | what it does |\n|---|---|---|\n");
     for name in env::NAMED {
         let (flag, doc) = named(name);
@@ -47,6 +48,16 @@ pub(crate) fn markdown() -> String {
     out.push_str("\n`NO_COLOR` switches colours off. `SSL_CERT_FILE` names the certificates to trust in\nplace of the platform's.\n");
     out
 }
+
+/// Sections with names of their own do not fit the table.
+const AGENTS: &str = "\n## `[agents.NAME]`\n\n\
+    Agents that the node starts itself. They speak the stream conversation on stdin and stdout, one JSON event per line,\n\
+    and join as their address without credentials.\n\n\
+    | key | default | what it does |\n|---|---|---|\n\
+    | `command` | none | Program and arguments, as a list of words. |\n\
+    | `address` | `agent:NAME` | The one address it may join as. |\n\
+    | `network` | the default network | Where it joins, by id or name. |\n\
+    | `restart` | `true` | Whether it is started again when it ends. |\n";
 
 fn named(name: &str) -> (&'static str, &'static str) {
     match name {

@@ -28,6 +28,48 @@ pub(crate) struct Settings {
     pub(crate) log: Log,
     pub(crate) search: Search,
     pub(crate) limits: Limits,
+    pub(crate) agents: Vec<Agent>,
+}
+
+/// `[agents.NAME]`: an agent the node starts itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Agent {
+    pub(crate) name: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) address: String,
+    pub(crate) network: Option<String>,
+    pub(crate) restart: bool,
+}
+
+impl Agent {
+    const KEYS: [&str; 4] = ["command", "address", "network", "restart"];
+
+    /// Reads one section; what is wrong is told with the rest.
+    fn from_toml(name: &str, value: &toml::Value) -> Result<Agent, String> {
+        let table = value.as_table().ok_or("is not a section")?;
+        if let Some(unknown) = table.keys().find(|key| !Agent::KEYS.contains(&key.as_str())) {
+            return Err(format!("there is no key {unknown}{}", suggestion(unknown, Agent::KEYS)));
+        }
+        let text =
+            |key: &str| table.get(key).map(|v| v.as_str().map(str::to_owned).ok_or(format!("{key}: expected text")));
+        let command = match table.get("command") {
+            Some(toml::Value::Array(words)) => {
+                words.iter().map(|w| w.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+            }
+            _ => None,
+        };
+        let command = command
+            .filter(|c| !c.is_empty())
+            .ok_or("command: expected a list of words, such as [\"python3\", \"agent.py\"]")?;
+        let address = text("address").transpose()?.unwrap_or_else(|| format!("agent:{name}"));
+        let principal = rialto_model::Address::parse(&address).is_ok_and(|a| a.is_principal() && !a.is_foreign());
+        if !principal {
+            return Err(format!("address: nobody can join as {address:?}"));
+        }
+        let restart =
+            table.get("restart").map_or(Some(true), toml::Value::as_bool).ok_or("restart: expected true or false")?;
+        Ok(Agent { name: name.to_owned(), command, address, network: text("network").transpose()?, restart })
+    }
 }
 
 /// `[server]`: the listener.
@@ -106,6 +148,7 @@ impl Settings {
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
             limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },
+            agents: Vec::new(),
         }
     }
 
@@ -145,6 +188,15 @@ impl Settings {
                 faults.add(format!("{shown}: {section} is not a section; keys belong under [server], [store], …"));
                 continue;
             };
+            if section == "agents" {
+                for (name, value) in entries {
+                    match Agent::from_toml(name, value) {
+                        Ok(agent) => self.agents.push(agent),
+                        Err(fault) => faults.add(format!("{shown}: agents.{name}: {fault}")),
+                    }
+                }
+                continue;
+            }
             if !keys::sections().contains(&section.as_str()) {
                 let near = suggestion(section, keys::sections());
                 faults.add(format!("{shown}: there is no section [{section}]{near}"));
@@ -249,6 +301,30 @@ fn flag_of(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_are_read_and_their_faults_told() {
+        let read = |text: &str| {
+            Settings::merge("/d".into(), Some((Path::new("rialto.toml"), text)), &Env::default(), &Flags::default())
+        };
+        let agents = read("[agents.bot]\ncommand = [\"python3\", \"bot.py\"]\n").unwrap().agents;
+        let bot = Agent {
+            name: "bot".into(),
+            command: vec!["python3".into(), "bot.py".into()],
+            address: "agent:bot".into(),
+            network: None,
+            restart: true,
+        };
+        assert_eq!(agents, [bot]);
+        for (text, fault) in [
+            ("[agents.bot]\ncommand = \"x\"\n", "agents.bot: command: expected a list"),
+            ("[agents.bot]\ncommand = [\"x\"]\nadress = \"agent:b\"\n", "did you mean address?"),
+            ("[agents.bot]\ncommand = [\"x\"]\naddress = \"core\"\n", "nobody can join as"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.message.contains(fault), "{}", error.message);
+        }
+    }
     use expect_test::expect;
 
     fn merge(file: &str, env: Env, flags: &[(&'static str, &str)]) -> Result<Settings, CliError> {

@@ -105,6 +105,11 @@ impl Conversation {
     }
 }
 
+/// A refusal that the carrier itself gives, as a text.
+pub fn error_line(fault: &Fault) -> Bytes {
+    Bytes::copy_from_slice(wire::error_event(fault, None, "core", "local").json().as_bytes())
+}
+
 /// Pieces small enough that other connections have their turn in between.
 fn chunks(mut frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut out = Vec::new();

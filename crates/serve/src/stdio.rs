@@ -1,0 +1,200 @@
+//! Agents the node starts itself: the stream conversation over a child's stdin and stdout (sheet section 12.3 a).
+//!
+//! The child joins without credentials, as exactly the configured address; the policy counts as met, the level is 0.
+//! UTF-8 lines, one event or array each; what is not an event never reaches the child's stdin.
+
+use bytes::Bytes;
+use rialto_model::{Address, Envelope, ErrorCode, Fault, limits};
+use rialto_node::{Caller, Dialect, Network, Out};
+use rialto_openagents::stream::{Conversation, Renderer, converse, error_line};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// First pause before a restart; doubles up to a minute.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+const RESTART_AFTER_MAX: Duration = Duration::from_secs(60);
+/// A child may finish for this long after its stdin closed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// An agent to be started.
+#[derive(Debug, Clone)]
+pub struct Spawned {
+    /// What people call it.
+    pub name: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The one address it joins as.
+    pub address: Address,
+    /// Where it joins.
+    pub network: Network,
+    /// Whether it is started again when it ends.
+    pub restart: bool,
+}
+
+impl Spawned {
+    /// Keeps the agent running until `stop` fires.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut pause = RESTART_AFTER;
+        loop {
+            let started = tokio::time::Instant::now();
+            match self.start() {
+                Ok(child) => self.talk(child, &stop).await,
+                Err(error) => tracing::error!(agent = self.name, %error, "the agent does not start"),
+            }
+            if stop.is_cancelled() || !self.restart {
+                return;
+            }
+            // Who lived long enough did not fail at the start.
+            pause = if started.elapsed() > RESTART_AFTER_MAX { RESTART_AFTER } else { pause };
+            tracing::warn!(agent = self.name, seconds = pause.as_secs(), "the agent ended; it is started again");
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(RESTART_AFTER_MAX);
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Child> {
+        let (program, args) = self.command.split_first().ok_or_else(|| std::io::Error::other("no command"))?;
+        Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()
+    }
+
+    async fn talk(&self, mut child: Child, stop: &CancellationToken) {
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return };
+        let caller = Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() };
+        let (mut conversation, renderer, inbox) = converse(&self.network, caller);
+        let (refusals, refused) = mpsc::channel(64);
+        let writer = tokio::spawn(write(stdin, renderer, inbox, refused));
+        let mut lines = BufReader::new(stdout);
+        loop {
+            let line = tokio::select! {
+                () = stop.cancelled() => break,
+                line = read_line(&mut lines) => line,
+            };
+            let refusal = match line {
+                Ok(Line::End) | Err(_) => break,
+                Ok(Line::TooLong) => Fault::from(ErrorCode::TooLarge),
+                Ok(Line::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(Line::Text(text)) => match self.admits(&text) {
+                    Err(fault) => fault,
+                    Ok(()) => match self.pass(&mut conversation, text).await {
+                        Ok(()) => continue,
+                        Err(()) => break,
+                    },
+                },
+            };
+            if refusals.send(refusal).await.is_err() {
+                break;
+            }
+        }
+        drop(refusals);
+        conversation.end().await;
+        let _ = tokio::time::timeout(GRACE, writer).await;
+        if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+            let _ = child.kill().await;
+        }
+    }
+
+    async fn pass(&self, conversation: &mut Conversation, text: Bytes) -> Result<(), ()> {
+        conversation.receive(text).await.map(|_| ()).map_err(|code| {
+            tracing::warn!(agent = self.name, %code, "the conversation ended");
+        })
+    }
+
+    /// A join is for the configured address alone.
+    fn admits(&self, text: &[u8]) -> Result<(), Fault> {
+        let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
+        if !text.contains("network.agent.join") {
+            return Ok(());
+        }
+        let foreign = || Fault::new(ErrorCode::SourceMismatch, format!("this agent joins as {} only", self.address));
+        let Ok(envelope) = Envelope::parse(text) else { return Err(foreign()) };
+        if envelope.kind != "network.agent.join" {
+            return Ok(());
+        }
+        let payload: serde_json::Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+        let named = [envelope.source.as_deref(), payload.get("agent_id").and_then(serde_json::Value::as_str)];
+        let own = |name: &str| Address::parse(name).is_ok_and(|a| a == self.address);
+        let mut named = named.into_iter().flatten().peekable();
+        if named.peek().is_some() && named.all(own) { Ok(()) } else { Err(foreign()) }
+    }
+}
+
+enum Line {
+    Text(Bytes),
+    TooLong,
+    End,
+}
+
+/// Reads up to a line feed; of a line over the limit the rest is skipped. Not cancel-safe: a cancelled read ends the talk.
+async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let (used, done) = {
+            let buf = lines.fill_buf().await?;
+            if buf.is_empty() {
+                return Ok(if line.is_empty() && !too_long { Line::End } else { finished(line, too_long) });
+            }
+            let end = buf.iter().position(|b| *b == b'\n');
+            let part = buf.get(..end.unwrap_or(buf.len())).unwrap_or_default();
+            if line.len() + part.len() > limits::BATCH_BYTES_MAX {
+                too_long = true;
+                line.clear();
+            } else if !too_long {
+                line.extend_from_slice(part);
+            }
+            (end.map_or(buf.len(), |e| e + 1), end.is_some())
+        };
+        lines.consume(used);
+        if done {
+            return Ok(finished(line, too_long));
+        }
+    }
+}
+
+fn finished(mut line: Vec<u8>, too_long: bool) -> Line {
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    if too_long { Line::TooLong } else { Line::Text(Bytes::from(line)) }
+}
+
+/// Writes what the outbox brings, one event per line.
+async fn write(
+    mut stdin: ChildStdin,
+    mut renderer: Renderer,
+    mut inbox: mpsc::Receiver<Vec<Out>>,
+    mut refused: mpsc::Receiver<Fault>,
+) {
+    loop {
+        let (frames, close) = tokio::select! {
+            outs = inbox.recv() => {
+                let Some(outs) = outs else { return };
+                let rendered = renderer.render(outs).await;
+                (rendered.frames, rendered.close.is_some())
+            }
+            fault = refused.recv() => match fault {
+                Some(fault) => (vec![error_line(&fault)], false),
+                // The child's output ended: what is still on its way is written, then its input closes.
+                None => {
+                    inbox.close();
+                    (Vec::new(), false)
+                }
+            },
+        };
+        let mut text = Vec::new();
+        for frame in frames {
+            text.extend_from_slice(&frame);
+            text.push(b'\n');
+        }
+        if stdin.write_all(&text).await.is_err() || stdin.flush().await.is_err() || close || inbox.is_closed() {
+            return;
+        }
+    }
+}
