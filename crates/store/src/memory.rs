@@ -223,7 +223,7 @@ impl Store for MemoryStore {
         Health { free_bytes: u64::MAX, logs: inner.logs.iter().map(log).collect(), ..Health::default() }
     }
 
-    fn reopen(&self) -> Result<(), StoreError> {
+    fn reopen(&self, _network: u32) -> Result<(), StoreError> {
         Ok(())
     }
 

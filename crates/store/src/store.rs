@@ -172,6 +172,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// An empty batch that asks for `Flush::Sync` flushes what came before it.
     /// Batches are committed in the order they are handed over. A batch under a lower epoch than its network has seen is refused.
+    /// After a batch that failed, all of its network are refused until [`Store::reopen`]: they were made on top of it.
     fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>>;
 
     /// Shows events of a network in rising order, committed ones only. Absent seqs are passed over; damaged ones are an error.
@@ -214,7 +215,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn health(&self) -> Health;
 
     /// Starts every log that an error stopped, in a new segment. What was acknowledged is still there; what was not may be.
-    fn reopen(&self) -> Result<(), StoreError>;
+    /// Batches of this network are taken again; those it handed over before are refused, unless their fate is known.
+    fn reopen(&self, network: u32) -> Result<(), StoreError>;
 
     /// Reads everything and checks it. `progress` gets bytes done and bytes in all.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError>;

@@ -199,7 +199,7 @@ fn a_closed_store_refuses_and_health_tells(store: &dyn Store) {
     assert_eq!(health.logs[0].last_lsn, 5);
     assert_eq!(health.logs[0].durable_lsn, 5);
     assert!(health.last_error.is_none() && health.free_bytes > 0);
-    store.reopen().unwrap();
+    store.reopen(1).unwrap();
     store.close().unwrap();
     store.close().unwrap();
     assert!(matches!(commit(store, Class::STD, 1, events(1, 6..=6)), Err(StoreError::Closed)));

@@ -231,7 +231,7 @@ fn an_error_of_the_disk_stops_the_log_until_it_is_reopened() {
         assert!(store.health().last_error.is_some() && store.health().logs[0].broken.is_some());
         // What was acknowledged is still readable meanwhile.
         assert_events(&store, 1, 1..=20);
-        store.reopen().unwrap();
+        store.reopen(1).unwrap();
         assert!(store.health().logs[0].broken.is_none());
         let again = commit(&store, Class::STD, 1, events(1, 21..=30)).unwrap();
         assert_eq!((again.first_lsn, again.last_lsn), (21, 30));
@@ -242,6 +242,27 @@ fn an_error_of_the_disk_stops_the_log_until_it_is_reopened() {
     }
 }
 
+/// Two networks share a log; one starts again before the other has noticed that its first batch is lost.
+#[test]
+fn a_batch_behind_a_lost_one_is_refused_until_its_own_network_starts_again() {
+    let disk = FaultDisk::new(5);
+    let store = open(&disk).unwrap();
+    fill(&store, Class::STD, 1, 1..=20);
+    fill(&store, Class::STD, 2, 1..=20);
+    disk.fail_in("/0000", Call::Sync, 0, io::ErrorKind::Other, false);
+    commit(&store, Class::STD, 1, events(1, 21..=21)).unwrap_err();
+    commit(&store, Class::STD, 1, events(2, 21..=21)).unwrap_err();
+    store.reopen(1).unwrap();
+    fill(&store, Class::STD, 1, 21..=30);
+    let error = commit(&store, Class::STD, 1, events(2, 22..=22)).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert_events(&store, 2, 1..=20);
+    store.reopen(2).unwrap();
+    fill(&store, Class::STD, 2, 21..=30);
+    assert_events(&store, 1, 1..=30);
+    assert_events(&store, 2, 1..=30);
+}
+
 #[test]
 fn a_reopen_on_a_disk_still_bad_fails_and_can_be_tried_again() {
     let disk = FaultDisk::new(5);
@@ -249,9 +270,9 @@ fn a_reopen_on_a_disk_still_bad_fails_and_can_be_tried_again() {
     fill(&store, Class::STD, 1, 1..=20);
     disk.fail(Call::Sync, 0, io::ErrorKind::Other, true);
     commit(&store, Class::STD, 1, events(1, 21..=21)).unwrap_err();
-    store.reopen().unwrap_err();
+    store.reopen(1).unwrap_err();
     disk.heal();
-    store.reopen().unwrap();
+    store.reopen(1).unwrap();
     fill(&store, Class::STD, 1, 21..=200);
     assert_events(&store, 1, 1..=200);
 }
@@ -268,8 +289,12 @@ fn appends_and_blobs_stop_at_the_free_space_floor() {
     let mut blob = store.put_blob().unwrap();
     blob.write(&[0; 11]).unwrap();
     assert!(matches!(blob.finish(), Err(StoreError::NoSpace { .. })));
-    // Not broken: it goes on by itself when there is room.
+    // Not broken, but what comes behind a refused batch was made on top of it.
     disk.set_free(1 << 30);
+    let error = commit(&store, Class::STD, 1, events(1, 7..=7)).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    fill(&store, Class::STD, 2, 1..=3);
+    store.reopen(1).unwrap();
     fill(&store, Class::STD, 1, 6..=10);
     assert_events(&store, 1, 1..=10);
     assert!(store.list_blobs().unwrap().is_empty());

@@ -120,7 +120,7 @@ fn a_store_driven_by_hand_does_nothing_by_itself() {
     assert_eq!(told.try_iter().filter(|ok| *ok).count(), 100);
     assert_events(&store, 1, 1..=100);
     store.append(Class::STD, 1, Flush::Sync, events(1, 101..=101), Box::new(|_| {})).unwrap();
-    store.reopen().unwrap();
+    store.reopen(2).unwrap();
     store.close().unwrap();
     let store = LocalStore::open_on(disk, "/data", options()).unwrap();
     assert_events(&store, 1, 1..=101);

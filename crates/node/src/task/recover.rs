@@ -54,7 +54,7 @@ impl Task {
         loop {
             let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
             let loaded = tokio::task::spawn_blocking(move || {
-                store.reopen()?;
+                store.reopen(number)?;
                 load::load(store.as_ref(), class, number)
             })
             .await;

@@ -42,7 +42,7 @@ struct Queue {
 struct State {
     waiting: VecDeque<(Waiting, Done)>,
     bytes: usize,
-    reopen: Vec<Sender<Result<(), StoreError>>>,
+    reopen: Vec<(u32, Sender<Result<(), StoreError>>)>,
     closing: Option<Sender<Result<(), StoreError>>>,
     closed: bool,
     broken: Option<String>,
@@ -141,17 +141,26 @@ impl<D: Disk> Lane<D> {
         self.queue.lock().broken.clone()
     }
 
-    /// Has the thread start its log again.
-    pub(crate) fn reopen(&self) -> Result<(), StoreError> {
+    /// Has the thread start its log again and take batches of the network again. Those that wait were handed over
+    /// before: they are refused.
+    pub(crate) fn reopen(&self, network: u32) -> Result<(), StoreError> {
         let (answer, answered) = channel();
-        {
+        let stale: Vec<(Waiting, Done)> = {
             let mut state = self.queue.lock();
             if state.closed {
                 return Err(StoreError::Closed);
             }
-            state.reopen.push(answer);
-        }
+            state.reopen.push((network, answer));
+            let (stale, kept): (VecDeque<_>, VecDeque<_>) =
+                state.waiting.drain(..).partition(|(w, _)| w.batch.network() == network && !w.batch.is_empty());
+            state.bytes -= stale.iter().map(|(w, _)| w.batch.bytes()).sum::<usize>();
+            state.waiting = kept;
+            stale.into()
+        };
         self.queue.wake.notify_one();
+        for (_, done) in stale {
+            done(Err(StoreError::Unavailable { cause: "an earlier batch of this network failed".to_owned() }));
+        }
         if let Some(Driver::Caller(runner)) = &mut *self.lock_driver() {
             runner.turn(&self.queue, self.limits);
         }
@@ -220,7 +229,10 @@ impl<D: Disk> Runner<D> {
         if !reopen.is_empty() {
             let result = self.log.reopen();
             queue.lock().broken = self.log.broken().map(ToString::to_string);
-            for answer in reopen {
+            for (network, answer) in reopen {
+                if result.is_ok() {
+                    self.log.resume(network);
+                }
                 let _ = answer.send(result.clone());
             }
         }

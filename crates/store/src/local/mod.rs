@@ -324,8 +324,8 @@ impl<D: Disk> Store for LocalStore<D> {
         }
     }
 
-    fn reopen(&self) -> Result<(), StoreError> {
-        self.all_lanes().into_iter().try_for_each(|(_, lane)| lane.reopen())
+    fn reopen(&self, network: u32) -> Result<(), StoreError> {
+        self.all_lanes().into_iter().try_for_each(|(_, lane)| lane.reopen(network))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {

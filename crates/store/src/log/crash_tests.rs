@@ -127,6 +127,7 @@ impl World {
         if self.log().broken().is_some() {
             self.disk.heal();
             self.log().reopen().expect("reopens on a healed disk");
+            batches.iter().for_each(|(network, ..)| self.log().resume(*network));
             self.check(self.oracle.given);
         }
     }

@@ -19,7 +19,7 @@ mod crash_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -73,6 +73,9 @@ pub(crate) struct Log<D: Disk> {
     /// Where the flushed part of the open segment ends.
     durable_end: u64,
     epochs: BTreeMap<u32, u64>,
+    /// Networks one of whose batches failed: what comes behind it builds on it, so it is refused until their owners
+    /// start again.
+    failed: BTreeSet<u32>,
     broken: Option<StoreError>,
     segments_made: u64,
     /// What was written to the open segment and not yet published.
@@ -111,15 +114,26 @@ impl<D: Disk> Log<D> {
         } else {
             Ok(())
         };
-        let Err((error, fatal)) = written else { return };
-        for waiting in group.iter_mut().filter(|waiting| !matches!(waiting.outcome, Some(Err(_)))) {
-            waiting.outcome = Some(Err(error.clone()));
+        if let Err((error, fatal)) = written {
+            for waiting in group.iter_mut().filter(|waiting| !matches!(waiting.outcome, Some(Err(_)))) {
+                waiting.outcome = Some(Err(error.clone()));
+            }
+            if fatal {
+                tracing::error!(class = %self.view.class, %error, "the log stopped");
+                self.buf.clear();
+                self.broken = Some(error);
+            }
         }
-        if fatal {
-            tracing::error!(class = %self.view.class, %error, "the log stopped");
-            self.buf.clear();
-            self.broken = Some(error);
-        }
+        // A batch of an older epoch is nobody's predecessor.
+        let failed = |w: &&Waiting| {
+            matches!(&w.outcome, Some(Err(e)) if !matches!(e, StoreError::Fenced { .. })) && !w.batch.is_empty()
+        };
+        self.failed.extend(group.iter().filter(failed).map(|waiting| waiting.batch.network()));
+    }
+
+    /// Takes batches of a network again after one of them failed.
+    pub(crate) fn resume(&mut self, network: u32) {
+        self.failed.remove(&network);
     }
 
     /// Flushes what readers see already.
@@ -143,6 +157,10 @@ impl<D: Disk> Log<D> {
             return Some(Err(StoreError::Fenced { network, newest: *newest, given }));
         }
         *newest = waiting.epoch;
+        if self.failed.contains(&waiting.batch.network()) {
+            let cause = "an earlier batch of this network failed".to_owned();
+            return Some(Err(StoreError::Unavailable { cause }));
+        }
         None
     }
 
@@ -306,7 +324,10 @@ impl<D: Disk> Log<D> {
         for waiting in &mut group {
             waiting.epoch = self.epochs.get(&waiting.batch.network()).copied().unwrap_or(0);
         }
+        // These were acknowledged before anything failed.
+        let failed = std::mem::take(&mut self.failed);
         self.commit(&mut group);
+        self.failed.extend(failed);
         match group.into_iter().find_map(|waiting| waiting.outcome.and_then(Result::err)) {
             Some(error) => Err(error),
             None => Ok(()),

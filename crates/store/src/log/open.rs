@@ -2,6 +2,7 @@
 //! Sealed segments are not read, only their headers; the open one is scanned. Damage is refused by name, a copy kept aside.
 //! Not here: the scan itself (`recover`).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -240,6 +241,7 @@ impl<D: Disk> Opening<D> {
             durable: scan.last_lsn,
             durable_end: scan.end,
             epochs: scan.epochs,
+            failed: BTreeSet::new(),
             broken: None,
             segments_made: 0,
             buf: Vec::new(),
