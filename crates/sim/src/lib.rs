@@ -1,1 +1,10 @@
-//! Dev only: the architecture test and what crosses rooms.
+//! Dev only: the architecture test, the harness that drives the real binary, and what crosses rooms.
+
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the parts of a test fail as the test does"
+)]
+pub mod harness;
