@@ -5,9 +5,10 @@ use crate::command::{Out, Outbox};
 use bytes::Bytes;
 use rialto_engine::input::Joined;
 use rialto_engine::{EventRecord, SessionRef, State};
-use rialto_model::{Millis, Seq, limits};
+use rialto_model::{ErrorCode, Millis, Seq, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// First redelivery after this long without an ack.
@@ -70,6 +71,8 @@ pub fn id_key(id: &str) -> u64 {
 pub(crate) struct Live {
     pub(crate) session: SessionRef,
     outbox: Outbox,
+    /// A place in the outbox for the last word, however full it is.
+    goodbye: Option<mpsc::OwnedPermit<Vec<Out>>>,
     window: usize,
     in_flight: VecDeque<InFlight>,
     /// Everything pending up to here was sent; more waits beyond it.
@@ -111,6 +114,9 @@ impl Live {
             // The reader is far behind or gone: its connection ends and what it did not ack stays pending.
             tracing::debug!(member = self.session.member, %error, "outbox is full or closed");
             self.dead = true;
+            if let Some(place) = self.goodbye.take() {
+                place.send(vec![Out::Close(ErrorCode::RateLimited)]);
+            }
         }
     }
 
@@ -178,6 +184,7 @@ impl Sessions {
         let (session, window) = (joined.session, joined.window);
         let live = Live {
             session,
+            goodbye: outbox.clone().try_reserve_owned().ok(),
             outbox,
             window,
             in_flight: VecDeque::new(),
@@ -254,7 +261,9 @@ impl Sessions {
     /// Sends a signal to every live recipient.
     pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
         for (connection, live) in &mut self.by_connection {
-            if state.receives(live.session.member, route) {
+            // Half of the outbox is for what may not be lost.
+            let lagging = live.outbox.capacity() < limits::OUTBOX_FRAMES_MAX / 2;
+            if !lagging && state.receives(live.session.member, route) {
                 live.send(Out::Signal(event.clone()));
                 self.dirty.push(*connection);
             }
