@@ -6,10 +6,11 @@ use crate::metrics::Counters;
 use crate::query::Query;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
-use rialto_engine::{Caller, Clock, SessionRef};
+use rialto_engine::{Caller, Clock, Effect, Route, SessionRef, StreamKey};
 use rialto_identity::{Secret, sha256};
-use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility};
+use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 impl Task {
@@ -51,6 +52,10 @@ impl Task {
         };
         let envelope = match Envelope::parse(text) {
             Ok(envelope) => envelope,
+            Err(_) if is_long_batch(text) => {
+                let what = format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX);
+                return self.answered(None, Err(Fault::new(ErrorCode::TooLarge, what)));
+            }
             Err(unreadable) => return self.answered(unreadable.id, Err(unreadable.fault)),
         };
         let id = envelope.id.as_deref().map(str::to_owned);
@@ -139,19 +144,70 @@ impl Task {
             Fault::new(ErrorCode::InvalidPayload, format!("an ack has ids or up_to: {e}")).field("payload")
         })?;
         let mut ids = ack.ids.unwrap_or_default();
+        let metadata = rialto_model::metadata::Metadata::parse(envelope.metadata)?;
+        let answers = metadata.text("in_reply_to").map(std::borrow::Cow::into_owned);
+        if let Some(sender) = self.ack_target(envelope)? {
+            let id = answers.ok_or_else(|| {
+                Fault::new(ErrorCode::InvalidEvent, "an ack to a sender names its event in metadata.in_reply_to")
+                    .field("metadata")
+            })?;
+            self.ack_to_sender(member, &sender, &id, envelope, now);
+            return Ok(());
+        }
         if ids.is_empty() && ack.up_to.is_none() {
-            let metadata = rialto_model::metadata::Metadata::parse(envelope.metadata)?;
-            match metadata.text("in_reply_to") {
-                Some(id) => ids.push(id.into_owned()),
-                None => {
-                    return Err(Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to")
-                        .field("payload"));
-                }
-            }
+            let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to");
+            ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
         }
         let request = self.ack_request(member, &ids, ack.up_to.as_deref(), false);
         self.ack(member, &request, now);
         Ok(())
+    }
+
+    /// Whom an ack goes to besides the network; none if it is for core alone.
+    fn ack_target(&self, envelope: &Envelope<'_>) -> Result<Option<Address>, Fault> {
+        let target = Address::parse_in(&envelope.target, &self.engine.state.network)
+            .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("target"))?;
+        if target.as_str() == "core" {
+            return Ok(None);
+        }
+        if target.is_principal() && !target.is_foreign() {
+            return Ok(Some(target));
+        }
+        Err(Fault::new(ErrorCode::InvalidEvent, "an ack goes to core or to the sender of the event").field("target"))
+    }
+
+    /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.
+    fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
+        let Some(record) = self.find(id).filter(|r| r.event.source() == sender.as_str()) else { return };
+        let (Some(to), seq) = (record.route.source, record.event.seq) else { return };
+        let heard = self.fx.after.len();
+        let request = rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: true };
+        // A sender that asked for a receipt gets that one.
+        if self.ack(member, &request, now) == 0 || self.fx.after.len() > heard {
+            return;
+        }
+        let source = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        let own = self.own_id(now);
+        let metadata = serde_json::json!({ "in_reply_to": id }).to_string();
+        let event = Event::new(
+            0,
+            &EventParts {
+                id: &own,
+                kind: "network.event.ack",
+                source: &source,
+                target: sender.as_str(),
+                payload: &envelope.payload,
+                metadata: &metadata,
+                timestamp: self.engine.state.stamp(now.wall),
+                network: &self.shared.id,
+                visibility: Visibility::Direct,
+            },
+        );
+        let route = Route { stream: Some(StreamKey::Inbox(to)), source: Some(member), ..Route::default() };
+        self.fx.after.push(Effect::Signal { event: Arc::new(event), route });
+        // Somebody sees this ack's effect, so it is committed first.
+        self.urgent = true;
+        let _ = self.decided(Ok(()));
     }
 
     /// `network.events.query`: accepted here, run by whoever answers the client.
@@ -280,6 +336,12 @@ impl Task {
         );
         Accepted { event_id: id, response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
     }
+}
+
+/// Whether the text is an array that no carrier took apart because it is too long.
+fn is_long_batch(text: &str) -> bool {
+    text.trim_start().starts_with('[')
+        && serde_json::from_str::<Vec<&RawValue>>(text).is_ok_and(|items| items.len() > limits::BATCH_EVENTS_MAX)
 }
 
 /// Only ids that may come again are worth a hash.
