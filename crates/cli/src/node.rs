@@ -13,6 +13,10 @@ use rialto_store::StoreError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Streams have said goodbye after this long, or never will.
+const GOODBYES_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What the command line tells of a started node.
 #[derive(Debug)]
@@ -40,7 +44,8 @@ pub(crate) struct Running {
     node: Node,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
-    agents: tokio_util::task::TaskTracker,
+    agents: TaskTracker,
+    streams: TaskTracker,
 }
 
 fn log_to_stderr(settings: &Settings) {
@@ -93,7 +98,9 @@ impl Running {
             }),
             stop: stop.clone(),
             codes: Arc::new(Mutex::new(Vec::new())),
+            streams: TaskTracker::new(),
         };
+        let streams = app.streams.clone();
         let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
         let serving = tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
         let agents = start_agents(&node, &network, settings, &stop)?;
@@ -108,7 +115,7 @@ impl Running {
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
         };
-        Ok(Running { about, node, stop, serving, agents })
+        Ok(Running { about, node, stop, serving, agents, streams })
     }
 
     /// Serves until SIGINT or SIGTERM, then closes in order.
@@ -120,6 +127,8 @@ impl Running {
         self.stop.cancel();
         self.agents.close();
         self.agents.wait().await;
+        self.streams.close();
+        let _ = tokio::time::timeout(GOODBYES_WITHIN, self.streams.wait()).await;
         self.serving.await.map_err(|e| CliError::internal(format!("the listener ended badly: {e}")))
     }
 }

@@ -3,6 +3,7 @@
 use rialto_node::Node;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Settings of the face.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,8 @@ pub struct App {
     pub stop: CancellationToken,
     /// One-time codes for the browser link.
     pub codes: Arc<std::sync::Mutex<Vec<[u8; 32]>>>,
+    /// Open WebSockets: whoever stops the node waits for their goodbyes.
+    pub streams: TaskTracker,
 }
 
 impl App {

@@ -80,6 +80,7 @@ pub fn close_code(code: ErrorCode) -> u16 {
         (ErrorCode::ShuttingDown, 1001),
         (ErrorCode::JoinRequired, 4408),
         (ErrorCode::TooLarge, 1009),
+        (ErrorCode::RateLimited, 4429),
     ];
     let own = OWN.iter().find(|(c, _)| *c == code).map(|(_, close)| *close);
     own.unwrap_or(match statuses(code).0 {

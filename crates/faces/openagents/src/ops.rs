@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::{admin, docs, events, members, operations, sse, ws};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
@@ -160,7 +160,7 @@ async fn not_allowed() -> Response {
     let mut response =
         crate::error::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method"))
             .into_response();
-    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response
 }
 
@@ -185,11 +185,38 @@ async fn check_origin(State(app): State<App>, request: Request, next: Next) -> R
         return refuse(format!("origin {origin:?} is not allowed; set server.allowed_origins"));
     }
     let cors = origin(headers).filter(|o| app.config.allowed_origins.iter().any(|a| a == o));
-    let mut response = next.run(request).await;
+    let mut response = in_our_words(next.run(request).await);
     if let Some(origin) = cors.and_then(|o| o.parse().ok()) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     }
     response
+}
+
+/// Refusals of the web framework (a body too large, a malformed query, no upgrade) in the one form of all errors.
+fn in_our_words(response: Response) -> Response {
+    let is = |name: &str| {
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(name.as_bytes()))
+    };
+    let plain = is("text/plain") || !response.headers().contains_key(header::CONTENT_TYPE);
+    let code = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => ErrorCode::TooLarge,
+        StatusCode::UPGRADE_REQUIRED | StatusCode::METHOD_NOT_ALLOWED => ErrorCode::Unsupported,
+        status if status.is_client_error() => ErrorCode::InvalidArgument,
+        _ => return response,
+    };
+    if !plain {
+        return response;
+    }
+    let what = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => format!("a body is at most {} bytes", limits::BATCH_BYTES_MAX),
+        _ => "the request is malformed".to_owned(),
+    };
+    let status = response.status();
+    let mut ours = crate::error::Refusal::from(Fault::new(code, what)).into_response();
+    if code == ErrorCode::Unsupported {
+        *ours.status_mut() = status;
+    }
+    ours
 }
 
 fn origin(headers: &HeaderMap) -> Option<String> {

@@ -22,7 +22,6 @@ pub struct Conversation {
     caller: Arc<Caller>,
     connection: u64,
     outbox: Outbox,
-    bad_frames: u32,
 }
 
 /// What the carrier should do after rendering.
@@ -30,12 +29,29 @@ pub struct Conversation {
 pub struct Rendered {
     /// Texts to send, one event each.
     pub frames: Vec<Bytes>,
-    /// Then close, with this WebSocket code.
-    pub close: Option<(u16, ErrorCode)>,
+    /// Then close.
+    pub close: Option<Close>,
     /// Client events answered by these frames.
     pub answered: usize,
     /// The client has joined.
     pub joined: bool,
+}
+
+/// How a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close {
+    /// WebSocket close code.
+    pub code: u16,
+    /// Said with it.
+    pub reason: &'static str,
+    /// What went wrong; nothing if the client left.
+    pub error: Option<ErrorCode>,
+}
+
+impl From<ErrorCode> for Close {
+    fn from(error: ErrorCode) -> Close {
+        Close { code: close_code(error), reason: error.as_str(), error: Some(error) }
+    }
 }
 
 /// Renders the outbox; remembers what the join said.
@@ -45,6 +61,8 @@ pub struct Renderer {
     caller: Arc<Caller>,
     address: String,
     batch_acks: bool,
+    /// Unreadable texts in a row.
+    bad_frames: u32,
 }
 
 /// Starts a conversation with a network.
@@ -52,9 +70,9 @@ pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, m
     let (outbox, inbox) = mpsc::channel(limits::OUTBOX_FRAMES_MAX);
     let caller = Arc::new(caller);
     let connection = network.connection();
-    let conversation =
-        Conversation { network: network.clone(), caller: caller.clone(), connection, outbox, bad_frames: 0 };
-    let renderer = Renderer { network: network.clone(), caller, address: "core".to_owned(), batch_acks: false };
+    let conversation = Conversation { network: network.clone(), caller: caller.clone(), connection, outbox };
+    let renderer =
+        Renderer { network: network.clone(), caller, address: "core".to_owned(), batch_acks: false, bad_frames: 0 };
     (conversation, renderer, inbox)
 }
 
@@ -68,35 +86,13 @@ impl Conversation {
     pub async fn receive_all(&mut self, texts: Vec<Bytes>) -> Result<usize, ErrorCode> {
         let mut frames = Vec::with_capacity(texts.len());
         for text in texts {
-            self.split(text, &mut frames)?;
+            split(text, &mut frames);
         }
         let count = frames.len();
         for part in chunks(frames) {
             self.network.emit_stream(self.connection, &self.caller, part, &self.outbox).await.map_err(|f| f.code)?;
         }
         Ok(count)
-    }
-
-    /// An array is its elements; anything else is left for the node to judge. Ten unreadable texts in a row end it.
-    fn split(&mut self, text: Bytes, frames: &mut Vec<Bytes>) -> Result<(), ErrorCode> {
-        let trimmed = text.iter().find(|b| !b.is_ascii_whitespace());
-        if trimmed == Some(&b'[') {
-            if let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&text) {
-                self.bad_frames = 0;
-                frames.extend(items.iter().map(|raw| text.slice_ref(raw.get().as_bytes())));
-                return Ok(());
-            }
-        } else if trimmed == Some(&b'{') && text.last().is_some_and(|b| *b == b'}' || b.is_ascii_whitespace()) {
-            self.bad_frames = 0;
-            frames.push(text);
-            return Ok(());
-        }
-        self.bad_frames += 1;
-        if self.bad_frames >= limits::BAD_FRAMES_MAX {
-            return Err(ErrorCode::InvalidJson);
-        }
-        frames.push(text);
-        Ok(())
     }
 
     /// Tells the node that the carrier is gone.
@@ -108,6 +104,18 @@ impl Conversation {
 /// A refusal that the carrier itself gives, as a text.
 pub fn error_line(fault: &Fault) -> Bytes {
     Bytes::copy_from_slice(wire::error_event(fault, None, "core", "local").json().as_bytes())
+}
+
+/// An array is its elements; anything else, and an array that is too long, is left for the node to refuse in its turn.
+fn split(text: Bytes, frames: &mut Vec<Bytes>) {
+    if text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[')
+        && let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&text)
+        && items.len() <= limits::BATCH_EVENTS_MAX
+    {
+        frames.extend(items.iter().map(|raw| text.slice_ref(raw.get().as_bytes())));
+    } else {
+        frames.push(text);
+    }
 }
 
 /// Pieces small enough that other connections have their turn in between.
@@ -139,11 +147,13 @@ impl Renderer {
                 Out::Delivery { frame, .. } => rendered.frames.push(frame),
                 Out::Stored(attempts) => self.stored(&attempts, &mut rendered).await,
                 Out::Signal(event) => rendered.frames.push(Bytes::copy_from_slice(event.json().as_bytes())),
+                // Who left was told so: its session's end is no news.
+                Out::Close(_) if rendered.close.is_some() => {}
                 Out::Close(code) => {
                     self.flush_acks(&mut accepted, durability, &mut rendered);
                     let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
                     rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
-                    rendered.close = Some((close_code(code), code));
+                    rendered.close = Some(code.into());
                 }
             }
         }
@@ -164,10 +174,15 @@ impl Renderer {
                 self.flush_acks(accepted, durability, rendered);
                 let error = wire::error_event(fault, id, &self.address, self.network.id());
                 rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
+                self.bad_frames = if fault.code == ErrorCode::InvalidJson { self.bad_frames + 1 } else { 0 };
+                if self.bad_frames >= limits::BAD_FRAMES_MAX {
+                    rendered.close = rendered.close.or(Some(fault.code.into()));
+                }
                 return;
             }
             Ok(result) => result,
         };
+        self.bad_frames = 0;
         if let Some(joined) = &result.joined {
             self.batch_acks = joined.batch_acks;
             // Queries of this stream run as the member that joined.
@@ -211,8 +226,14 @@ impl Renderer {
             rendered.frames.push(Bytes::copy_from_slice(event.json().as_bytes()));
         }
         if result.left {
-            rendered.close = Some((1000, ErrorCode::ShuttingDown));
+            rendered.close = Some(Close { code: 1000, reason: "left", error: None });
         }
+    }
+
+    /// A refusal of the whole stream, before it is closed.
+    pub fn refusal(&self, code: ErrorCode) -> Bytes {
+        let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
+        Bytes::copy_from_slice(error.json().as_bytes())
     }
 
     /// One ack for all events accepted by a commit.
@@ -250,7 +271,7 @@ impl Renderer {
             Err(fault) => {
                 let error = wire::error_event(&fault, None, &self.address, self.network.id());
                 rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
-                rendered.close = Some((1011, fault.code));
+                rendered.close = Some(Close { code: 1011, ..fault.code.into() });
             }
         }
     }

@@ -48,7 +48,10 @@ pub(crate) async fn upgrade(
         .read_buffer_size(4 << 10)
         .write_buffer_size(4 << 10);
     let stop = app.stop.clone();
+    // An upgraded connection is nobody's but ours: a stop waits for its goodbye.
+    let running = app.streams.token();
     Ok(ws.on_upgrade(move |socket| async move {
+        let _running = running;
         let (conversation, renderer, inbox) = converse(&call.network, caller);
         run(socket, conversation, renderer, inbox, stop).await;
     }))
@@ -177,7 +180,7 @@ async fn write(
                 if rendered.joined {
                     gauge.joined.store(true, Ordering::Release);
                 }
-                close = rendered.close.map(|(code, why)| (code, why.as_str()));
+                close = rendered.close.map(|c| (c.code, c.reason));
                 if !send(&mut sink, rendered.frames).await {
                     close = close.or(Some((4429, "stalled")));
                 }
@@ -191,6 +194,9 @@ async fn write(
                     let rendered = renderer.render(outs).await;
                     if !send(&mut sink, rendered.frames).await { break }
                 }
+                if let Some(code) = close.and_then(|(_, reason)| ErrorCode::from_wire(reason)) {
+                    send(&mut sink, vec![renderer.refusal(code)]).await;
+                }
             }
             _ = ping.tick() => if !send_one(&mut sink, Message::Ping(Bytes::new())).await { close = Some((4429, "stalled")) },
             () = stop.cancelled() => {
@@ -200,6 +206,7 @@ async fn write(
                     let rendered = renderer.render(outs).await;
                     if !send(&mut sink, rendered.frames).await { break }
                 }
+                send(&mut sink, vec![renderer.refusal(ErrorCode::ShuttingDown)]).await;
                 close = Some((1001, ErrorCode::ShuttingDown.as_str()));
             }
         }

@@ -138,9 +138,8 @@ async fn write(
         let mut batch: Batch =
             rendered.frames.iter().filter_map(|f| std::str::from_utf8(f).ok()).map(|t| Ok(event_of(t))).collect();
         let close = rendered.close;
-        if let Some((code, reason)) = close.filter(|(code, _)| *code != 1000) {
-            let _ = code;
-            batch.push(Err(refused(&reason.into(), None)));
+        if let Some(error) = close.and_then(|c| c.error) {
+            batch.push(Err(refused(&error.into(), None)));
         }
         if !batch.is_empty() && tx.send(batch).await.is_err() {
             return;
