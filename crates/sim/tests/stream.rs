@@ -361,7 +361,7 @@ async fn leave_is_acked_and_closes() {
     bob.send(&json!({ "id": "bye", "type": "network.agent.leave", "target": "core", "payload": {} })).await;
     let left = bob.answer("bye").await;
     assert_eq!(left["payload"]["result"], json!({ "address": "agent:bob", "status": "offline" }), "{left}");
-    assert_eq!(bob.next().await, Frame::Closed(1000, String::new()));
+    assert_eq!(bob.next().await, Frame::Closed(1000, "left".to_owned()));
     alice.send(&note("after", "agent:bob", "x")).await;
     assert_eq!(alice.answer("after").await["payload"]["code"], "unknown_target");
     alice.send(&note("all", "agent:broadcast", "x")).await;
