@@ -46,6 +46,8 @@ pub const OUTBOX_FRAMES_MAX: usize = 4096;
 pub const RING_EVENTS_MAX: usize = 1000;
 /// Page size of history reads; outside 1..=this is `invalid_argument`.
 pub const PAGE_EVENTS_MAX: usize = 500;
+/// Bytes of events in one page, about: a page that would be larger ends early and says that there is more.
+pub const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Page size when none is asked for.
 pub const PAGE_EVENTS_DEFAULT: usize = 50;
 /// Events looked at by one filtered read before it returns with `has_more`.

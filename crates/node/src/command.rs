@@ -75,6 +75,15 @@ pub struct PageAnswer {
     pub tracked: bool,
 }
 
+/// Where an event is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    /// Its position, if it is known.
+    pub(crate) seq: Option<Seq>,
+    /// History at or below is purged.
+    pub(crate) purged: Seq,
+}
+
 /// What a network's task is asked to do.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -90,10 +99,9 @@ pub(crate) enum Command {
         up_to: Option<String>,
         reply: oneshot::Sender<Result<u64, Fault>>,
     },
-    AckFiltered {
+    AckThese {
         caller: Arc<Caller>,
-        up_to: Seq,
-        filter: Box<Filter>,
+        request: AckRequest,
         reply: oneshot::Sender<Result<u64, Fault>>,
     },
     AckSeqs {
@@ -105,12 +113,15 @@ pub(crate) enum Command {
         view: View,
         filter: Box<Filter>,
         position: Option<Seq>,
+        /// Candidates.
         max: usize,
+        /// Events that will be used for sure: what is given away once must not be more.
+        wanted: usize,
         reply: oneshot::Sender<Result<PageAnswer, Fault>>,
     },
     Find {
         id: String,
-        reply: oneshot::Sender<Option<Seq>>,
+        reply: oneshot::Sender<Result<Found, Fault>>,
     },
     /// A reader that follows history by cursor also wants what is never stored.
     Watch {

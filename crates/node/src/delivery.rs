@@ -35,6 +35,17 @@ struct InFlight {
     due: Millis,
 }
 
+/// What a poll does with one event of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// It is part of the answer.
+    Take,
+    /// It was seen before.
+    Drop,
+    /// It waits for another poll.
+    Leave,
+}
+
 /// A committed event with the frame all its recipients share.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -81,7 +92,10 @@ pub(crate) struct Live {
     replay: bool,
     /// Filled during a commit, sent at its end.
     batch: Vec<Out>,
-    pub(crate) dead: bool,
+    /// The stream was told why it ends; nothing else goes out.
+    ending: Option<ErrorCode>,
+    /// Its reader was told, or is gone.
+    dead: bool,
 }
 
 /// All live streams of a network, by connection.
@@ -93,7 +107,7 @@ pub(crate) struct Sessions {
     watchers: BTreeMap<u64, (Option<u32>, Outbox)>,
     /// Streams with something to hand over; idle ones are not looked at.
     dirty: Vec<u64>,
-    /// Streams whose outbox failed.
+    /// Streams that were told why they end, or whose reader is gone.
     ended: Vec<u64>,
     /// At-most-once mail of members that poll.
     rings: BTreeMap<u32, VecDeque<Seq>>,
@@ -101,28 +115,40 @@ pub(crate) struct Sessions {
 
 impl Live {
     fn send(&mut self, out: Out) {
-        self.batch.push(out);
+        if self.ending.is_none() {
+            self.batch.push(out);
+        }
     }
 
-    /// Hands over what gathered; a full outbox parks the session.
+    /// Hands over what gathered. A reader that is so far behind that its outbox is full loses its stream and is told
+    /// so in the place kept for that; what it did not ack stays pending.
     fn flush(&mut self) {
-        if self.batch.is_empty() {
+        if self.dead || self.batch.is_empty() {
             return;
         }
-        let batch = std::mem::take(&mut self.batch);
-        if let Err(error) = self.outbox.try_send(batch) {
-            // The reader is far behind or gone: its connection ends and what it did not ack stays pending.
-            tracing::debug!(member = self.session.member, %error, "outbox is full or closed");
-            self.dead = true;
-            if let Some(place) = self.goodbye.take() {
-                place.send(vec![Out::Close(ErrorCode::RateLimited)]);
+        match self.outbox.try_send(std::mem::take(&mut self.batch)) {
+            Ok(()) => self.dead = self.ending.is_some(),
+            Err(TrySendError::Closed(_)) => self.dead = true,
+            Err(TrySendError::Full(_)) => {
+                tracing::debug!(member = self.session.member, "outbox is full");
+                self.dead = true;
+                if let Some(place) = self.goodbye.take() {
+                    place.send(vec![Out::Close(self.ending.unwrap_or(ErrorCode::RateLimited))]);
+                }
             }
         }
     }
 
+    /// Tells the stream why it ends.
+    fn end(&mut self, code: ErrorCode) {
+        self.send(Out::Close(code));
+        self.ending.get_or_insert(code);
+        self.flush();
+    }
+
     /// Sends pending events from the store as far as the window allows.
     fn pump(&mut self, state: &State, committed: Seq, now: Millis) {
-        let Some(cursor) = self.parked else { return };
+        let Some(cursor) = self.parked.filter(|_| self.ending.is_none()) else { return };
         let room = self.window.saturating_sub(self.in_flight.len());
         if room == 0 {
             return;
@@ -191,6 +217,7 @@ impl Sessions {
             parked: Some(joined.resume_after.unwrap_or(0)),
             replay: joined.replay,
             batch: Vec::new(),
+            ending: None,
             dead: false,
         };
         self.by_connection.insert(connection, live);
@@ -198,10 +225,11 @@ impl Sessions {
         self.dirty.push(connection);
     }
 
-    /// Closes a stream; gives its member.
+    /// Closes a stream; gives its member. What gathered for it is still handed over.
     pub(crate) fn close(&mut self, connection: u64) -> Option<SessionRef> {
         self.watchers.remove(&connection);
-        let live = self.by_connection.remove(&connection)?;
+        let mut live = self.by_connection.remove(&connection)?;
+        live.flush();
         if let Some(list) = self.by_member.get_mut(&live.session.member) {
             list.retain(|c| *c != connection);
             if list.is_empty() {
@@ -211,11 +239,16 @@ impl Sessions {
         Some(live.session)
     }
 
+    /// Something gathered that was not handed over yet.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_connection.len()
     }
 
-    /// Connections whose outbox failed since the last call.
+    /// Connections whose stream ended since the last call.
     pub(crate) fn take_ended(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ended)
     }
@@ -233,10 +266,13 @@ impl Sessions {
         let mut sent = 0;
         for connection in connections {
             let Some(live) = self.by_connection.get_mut(&connection) else { continue };
-            if !state.was_sent(live.session.member, route, seq) {
+            let member = live.session.member;
+            if live.ending.is_some() || !state.was_sent(member, route, seq) {
                 continue;
             }
-            if live.parked.is_some() {
+            // What is sent at most once is not found again later, so it waits for older mail only.
+            let waits = |after: Seq| event.tracked || state.pending(member, after, seq).next().is_some();
+            if live.parked.is_some_and(waits) {
                 continue;
             }
             if !event.tracked {
@@ -299,12 +335,23 @@ impl Sessions {
         dropped
     }
 
-    /// Drains a member's ring: what came since its last poll, oldest first.
-    pub(crate) fn drain_ring(&mut self, member: u32, after: Seq, max: usize) -> Vec<Seq> {
-        let ring = self.rings.entry(member).or_default();
-        ring.retain(|seq| *seq > after);
-        let n = ring.len().min(max);
-        ring.drain(..n).collect()
+    /// Takes out of a member's ring what a poll wants, oldest first; from its first poll on a member has one.
+    pub(crate) fn take_from_ring(&mut self, member: u32, mut wants: impl FnMut(Seq) -> Wants) -> Vec<Seq> {
+        let mut taken = Vec::new();
+        self.rings.entry(member).or_default().retain(|seq| match wants(*seq) {
+            Wants::Take => {
+                taken.push(*seq);
+                false
+            }
+            Wants::Drop => false,
+            Wants::Leave => true,
+        });
+        taken
+    }
+
+    /// Forgets the rings of members that are no longer there.
+    pub(crate) fn forget_rings(&mut self, state: &State) {
+        self.rings.retain(|member, _| state.member(*member).is_some_and(|m| !m.removed));
     }
 
     /// Finds an in-flight delivery by its event id.
@@ -350,31 +397,23 @@ impl Sessions {
     }
 
     /// Ends the streams of these sessions.
-    pub(crate) fn revoke(&mut self, member: u32, numbers: &[u64], code: rialto_model::ErrorCode) -> Vec<u64> {
-        let connections: Vec<u64> = self
-            .by_member
-            .get(&member)
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(|c| self.by_connection.get(c).is_some_and(|l| numbers.contains(&l.session.number)))
-            .collect();
-        for c in &connections {
-            if let Some(live) = self.by_connection.get_mut(c) {
-                live.send(Out::Close(code));
-                live.flush();
+    pub(crate) fn revoke(&mut self, member: u32, numbers: &[u64], code: ErrorCode) {
+        let connections = self.by_member.get(&member).cloned().unwrap_or_default();
+        for connection in connections {
+            if let Some(live) = self.by_connection.get_mut(&connection).filter(|l| numbers.contains(&l.session.number))
+            {
+                live.end(code);
+                self.dirty.push(connection);
             }
         }
-        connections
     }
 
     /// Ends all streams.
-    pub(crate) fn close_all(&mut self, code: rialto_model::ErrorCode) -> Vec<u64> {
-        for live in self.by_connection.values_mut() {
-            live.send(Out::Close(code));
-            live.flush();
+    pub(crate) fn close_all(&mut self, code: ErrorCode) {
+        for (connection, live) in &mut self.by_connection {
+            live.end(code);
+            self.dirty.push(*connection);
         }
-        self.by_connection.keys().copied().collect()
     }
 
     /// Starts streams that just opened and hands over everything that gathered.
@@ -382,28 +421,30 @@ impl Sessions {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
         dirty.dedup();
-        for connection in dirty.drain(..) {
-            if let Some(live) = self.by_connection.get_mut(&connection) {
-                live.pump(state, committed, now);
-                live.flush();
-                if live.dead {
-                    self.ended.push(connection);
-                }
+        for connection in dirty {
+            let Some(live) = self.by_connection.get_mut(&connection) else { continue };
+            live.pump(state, committed, now);
+            live.flush();
+            if live.dead {
+                self.ended.push(connection);
             }
         }
-        self.dirty = dirty;
     }
 
-    /// Deliveries whose ack is overdue are sent again; gives those that had all their attempts.
-    pub(crate) fn retry(&mut self, state: &State, now: Millis) -> Vec<(u32, Seq, u32)> {
+    /// Deliveries whose ack is overdue are sent again; gives how many, and those that had all their attempts.
+    pub(crate) fn retry(&mut self, state: &State, now: Millis) -> (u64, Vec<(u32, Seq, u32)>) {
         let max = state.book.settings.max_attempts.unwrap_or(u32::MAX);
         let mut given_up = Vec::new();
+        let mut repeated = 0;
         for (connection, live) in &mut self.by_connection {
             let member = live.session.member;
             if live.in_flight.front().is_none_or(|f| f.due > now) && !live.in_flight.iter().any(|f| f.due <= now) {
                 continue;
             }
             let mut again = Vec::new();
+            // What ended otherwise (its time was over, say) is not sent again and frees its place in the window.
+            live.in_flight.retain(|f| f.due > now || state.is_pending(member, f.seq));
+            self.dirty.push(*connection);
             for f in live.in_flight.iter_mut().filter(|f| f.due <= now) {
                 if f.attempt >= max {
                     given_up.push((member, f.seq, f.attempt));
@@ -413,12 +454,12 @@ impl Sessions {
                 f.due = now + backoff(f.attempt, f.seq ^ u64::from(member));
                 again.push(Attempt { seq: f.seq, attempt: f.attempt, tracked: true });
             }
+            repeated += again.len() as u64;
             if !again.is_empty() {
                 live.send(Out::Stored(again));
-                self.dirty.push(*connection);
             }
         }
-        given_up
+        (repeated, given_up)
     }
 
     /// How often an event was sent to a member's live streams; 0 if it is not in flight.

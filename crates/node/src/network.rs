@@ -1,11 +1,11 @@
 //! A network as the faces see it: a handle to its task.
 
-use crate::command::{Answered, Command, Look, Outbox, PageAnswer, Reply};
+use crate::command::{Answered, Command, Found, Look, Outbox, PageAnswer, Reply};
 use crate::metrics::Counters;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, SessionRef, View};
 use rialto_model::network::{Settings, Status};
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +34,12 @@ pub struct Network {
     pub(crate) index: Option<Arc<rialto_store::search::SearchIndex>>,
 }
 
+/// The number of a `seq:n` cursor; nothing for an event id.
+fn numbered(cursor: &str) -> Result<Option<Seq>, Fault> {
+    let number = cursor.strip_prefix("seq:").map(str::parse).transpose();
+    number.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor is seq:<number> or an event id"))
+}
+
 fn gone() -> Fault {
     Fault::from(ErrorCode::ShuttingDown)
 }
@@ -51,7 +57,7 @@ impl Network {
 
     /// Whether the network takes writes: replay is done and the disk does not refuse.
     pub fn is_ready(&self) -> bool {
-        self.shared.ready.load(Ordering::Acquire)
+        self.shared.ready.load(Ordering::Acquire) && !self.commands.is_closed()
     }
 
     /// Whether this hash is one of its tokens.
@@ -125,8 +131,30 @@ impl Network {
 
     /// Acks everything up to a position that passes the filter.
     pub async fn ack_filtered(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<u64, Fault> {
+        let filter = Filter { after: None, before: None, descending: false, ..filter };
+        let request = if filter == Filter::default() {
+            AckRequest { up_to: Some(up_to), count: true, ..AckRequest::default() }
+        } else {
+            AckRequest { seqs: self.pending_that_pass(caller, up_to, filter).await?, up_to: None, count: true }
+        };
         let caller = caller.clone();
-        self.ask(|reply| Command::AckFiltered { caller, up_to, filter: Box::new(filter), reply }).await?
+        self.ask(|reply| Command::AckThese { caller, request, reply }).await?
+    }
+
+    /// The caller's pending events up to a position that pass a filter; reads them outside the network's task.
+    async fn pending_that_pass(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<Vec<Seq>, Fault> {
+        let filter = Filter { before: Some(up_to.saturating_add(1)), ..filter };
+        let (mut passing, mut position, mut scanned) = (Vec::new(), None, 0);
+        loop {
+            let page = self.page(caller, View::Inbox, &filter, position, limits::PAGE_EVENTS_MAX).await?.page;
+            let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX).await?;
+            passing.extend(records.iter().filter(|r| filter.passes(r)).map(|r| r.event.seq));
+            scanned += looked_at;
+            position = looked_at.checked_sub(1).and_then(|last| page.seqs.get(last)).copied().or(position);
+            if looked_at == page.seqs.len() && page.exhausted || scanned >= limits::SCAN_EVENTS_MAX || looked_at == 0 {
+                return Ok(passing);
+            }
+        }
     }
 
     /// Acks positions of a stream's session (binary carriers that know seqs).
@@ -143,28 +171,51 @@ impl Network {
         position: Option<Seq>,
         max: usize,
     ) -> Result<PageAnswer, Fault> {
-        let (caller, filter) = (caller.clone(), Box::new(filter.clone()));
-        self.ask(|reply| Command::Page { caller, view, filter, position, max, reply }).await?
+        self.candidates(caller, view, filter, position, (max, 0)).await
     }
 
-    /// The position of a cursor: `seq:n` or an event id.
+    /// Candidates of a read that will use at least so many of them. What is sent at most once is given away here.
+    pub(crate) async fn candidates(
+        &self,
+        caller: &Arc<Caller>,
+        view: View,
+        filter: &Filter,
+        position: Option<Seq>,
+        (max, wanted): (usize, usize),
+    ) -> Result<PageAnswer, Fault> {
+        let (caller, filter) = (caller.clone(), Box::new(filter.clone()));
+        self.ask(|reply| Command::Page { caller, view, filter, position, max, wanted, reply }).await?
+    }
+
+    /// The position to read on from: `seq:n` or an event id. One that was never reached or is purged is unknown; a
+    /// lenient reader begins again.
     pub async fn cursor(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
-        if let Some(n) = cursor.strip_prefix("seq:") {
-            let n: Seq = n
-                .parse()
-                .map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor is seq:<number> or an event id"))?;
-            return Ok(Some(n));
-        }
-        let id = cursor.to_owned();
-        match self.ask(|reply| Command::Find { id, reply }).await? {
-            Some(seq) => Ok(Some(seq)),
-            None if lenient => Ok(None),
+        let head = *self.head.borrow();
+        let (seq, purged) = match numbered(cursor)? {
+            Some(seq) => (Some(seq).filter(|seq| *seq <= head), 0),
             None => {
-                let head = *self.head.borrow();
-                let details = serde_json::json!({ "head_id": format!("seq:{head}"), "oldest_id": "seq:0" });
-                Err(Fault::new(ErrorCode::CursorUnknown, format!("no event {cursor:?} is known here")).details(details))
+                let found = self.locate(cursor).await?;
+                (found.seq.filter(|seq| *seq >= found.purged), found.purged)
             }
+        };
+        if seq.is_some() || lenient {
+            return Ok(seq);
         }
+        let details = serde_json::json!({ "head_id": format!("seq:{head}"), "oldest_id": format!("seq:{purged}") });
+        Err(Fault::new(ErrorCode::CursorUnknown, format!("no event {cursor:?} is known here")).details(details))
+    }
+
+    /// The position to read up to; one that is not reached yet is no mistake.
+    pub async fn before(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
+        match numbered(cursor)? {
+            Some(seq) => Ok(Some(seq)),
+            None => self.cursor(cursor, lenient).await,
+        }
+    }
+
+    async fn locate(&self, id: &str) -> Result<Found, Fault> {
+        let id = id.to_owned();
+        self.ask(|reply| Command::Find { id, reply }).await?
     }
 
     /// Reads events by position, on a blocking thread.
@@ -178,9 +229,28 @@ impl Network {
             .map_err(|_| Fault::from(ErrorCode::Internal))?
     }
 
+    /// Reads events in the order given (rising or falling), until they are as many bytes; gives how many it looked at.
+    pub(crate) async fn read_some(
+        &self,
+        seqs: Vec<Seq>,
+        bytes: usize,
+    ) -> Result<(Vec<Arc<EventRecord>>, usize), Fault> {
+        if seqs.is_empty() {
+            return Ok((Vec::new(), 0));
+        }
+        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
+        tokio::task::spawn_blocking(move || crate::query::read_some(store.as_ref(), number, &id, &seqs, bytes))
+            .await
+            .map_err(|_| Fault::from(ErrorCode::Internal))?
+    }
+
     /// An event by id, whoever may see it: the caller checks.
     pub async fn find(&self, id: &str) -> Result<Option<Arc<EventRecord>>, Fault> {
-        match self.cursor(id, true).await? {
+        let seq = match numbered(id)? {
+            Some(seq) => Some(seq),
+            None => self.locate(id).await?.seq,
+        };
+        match seq {
             None => Ok(None),
             Some(seq) => Ok(self.read(vec![seq]).await?.into_iter().next()),
         }

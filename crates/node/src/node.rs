@@ -180,6 +180,9 @@ impl Node {
     /// Makes a network; gives its first token if one was made.
     pub async fn create_network(&self, wish: CreateNetwork) -> Result<(Network, Option<Secret>), Fault> {
         let _one_at_a_time = self.inner.creating.lock().await;
+        if self.inner.stopping.load(Ordering::SeqCst) {
+            return Err(ErrorCode::ShuttingDown.into());
+        }
         if self.networks().len() >= limits::NETWORKS_MAX {
             return Err(Fault::new(ErrorCode::NetworkFull, "this node has all the networks it may have"));
         }
@@ -413,6 +416,8 @@ impl Node {
         if self.inner.stopping.swap(true, Ordering::SeqCst) {
             return;
         }
+        // A network that is being made is stopped with the others.
+        let _no_more = self.inner.creating.lock().await;
         for network in self.networks() {
             network.stop().await;
         }

@@ -8,6 +8,9 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// Events read before their bytes are counted.
+const PIECE_EVENTS: usize = 32;
+
 /// A read of history or of an inbox (sheet section 12.5); positions are still cursors.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
@@ -133,6 +136,34 @@ pub fn read_records(store: &dyn Store, number: u32, id: &str, seqs: &[Seq]) -> R
     }
 }
 
+/// Reads events in the order given until they are as many bytes, a few at a time so that no more than that is in memory;
+/// gives how many positions it looked at. Blocks on the disk.
+pub(crate) fn read_some(
+    store: &dyn Store,
+    number: u32,
+    id: &str,
+    seqs: &[Seq],
+    bytes: usize,
+) -> Result<(Vec<Arc<EventRecord>>, usize), Fault> {
+    let falling = seqs.first() > seqs.last();
+    let (mut out, mut size, mut looked_at) = (Vec::with_capacity(seqs.len()), 0, 0);
+    for piece in seqs.chunks(PIECE_EVENTS) {
+        let mut piece = piece.to_vec();
+        looked_at += piece.len();
+        piece.sort_unstable();
+        let mut records = read_records(store, number, id, &piece)?;
+        if falling {
+            records.reverse();
+        }
+        size += records.iter().map(|r| r.event.json().len()).sum::<usize>();
+        out.append(&mut records);
+        if size >= bytes {
+            break;
+        }
+    }
+    Ok((out, looked_at))
+}
+
 impl Network {
     /// Runs a read: as many visible, passing events as asked for, or until the scan bound.
     pub async fn query(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
@@ -142,48 +173,44 @@ impl Network {
             filter.after = self.cursor(cursor, query.lenient_cursor).await?;
         }
         if let Some(cursor) = &query.before {
-            filter.before = self.cursor(cursor, query.lenient_cursor).await?;
+            filter.before = self.before(cursor, query.lenient_cursor).await?;
         }
         if let Some(text) = &query.search {
             return self.search(caller, query, &filter, text).await;
         }
         let view = query.view.unwrap_or(View::Log);
-        let mut events = Vec::new();
+        let start = filter.after.unwrap_or(0);
+        let mut events: Vec<Arc<EventRecord>> = Vec::new();
+        let mut bytes = 0;
         let mut position = None;
         let mut scanned = 0;
         loop {
-            let chunk = (limit - events.len() + 1).max(64);
-            let answer = self.page(caller, view, &filter, position, chunk).await?;
+            let wanted = limit - events.len();
+            let answer = self.candidates(caller, view, &filter, position, ((wanted + 1).max(64), wanted)).await?;
             let (viewer, tracked) = (answer.viewer, answer.tracked);
             let page = answer.page;
-            let start = filter.after.unwrap_or(0);
-            let last = page.seqs.last().copied();
-            let mut sorted = page.seqs.clone();
-            sorted.sort_unstable();
-            let mut records = self.read(sorted).await?;
-            if filter.descending {
-                records.reverse();
-            }
-            scanned += page.seqs.len();
+            let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX - bytes).await?;
+            let last = looked_at.checked_sub(1).and_then(|at| page.seqs.get(at)).copied().or(position);
             for record in records {
                 let visible = view == View::Inbox || page.lens.shows(&record);
                 if !visible || !filter.passes(&record) {
                     continue;
                 }
-                if events.len() == limit {
-                    let next = events.last().map_or(start, |r: &Arc<EventRecord>| r.event.seq);
+                if events.len() == limit || bytes >= limits::PAGE_BYTES_MAX {
+                    let next = events.last().map_or(start, |r| r.event.seq);
                     return Ok(QueryResult { events, has_more: true, next, viewer, tracked });
                 }
+                bytes += record.event.json().len();
                 events.push(record);
             }
-            if page.exhausted || scanned >= limits::SCAN_EVENTS_MAX {
+            scanned += looked_at;
+            let exhausted = page.exhausted && looked_at == page.seqs.len();
+            let full = bytes >= limits::PAGE_BYTES_MAX || view == View::Inbox && !tracked;
+            if exhausted || full || scanned >= limits::SCAN_EVENTS_MAX {
                 // Everything up to here was looked at; nothing below can appear later.
-                let next = match (filter.descending, page.exhausted) {
-                    (false, true) => answer.head.max(start),
-                    (_, _) => last.or(position).unwrap_or(start),
-                };
-                let next = if page.exhausted && filter.descending { last.or(position).unwrap_or(start) } else { next };
-                return Ok(QueryResult { events, has_more: !page.exhausted, next, viewer, tracked });
+                let end = answer.head.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));
+                let next = if exhausted && !filter.descending { end.max(start) } else { last.unwrap_or(start) };
+                return Ok(QueryResult { events, has_more: !exhausted, next, viewer, tracked });
             }
             position = last;
         }

@@ -11,15 +11,15 @@ mod look;
 mod recover;
 
 use crate::clock::NodeClock;
-use crate::command::{Answered, Command, Out, PageAnswer, Reply};
-use crate::delivery::{Outgoing, Sessions, id_key};
+use crate::command::{Answered, Command, Found, Out, PageAnswer, Reply};
+use crate::delivery::{Outgoing, Sessions, Wants, id_key};
 use crate::metrics::Counters;
 use crate::network::Shared;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::{Batch, Class, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +38,8 @@ const BATCH_EVENTS: usize = 8192;
 const BATCH_BYTES: usize = 8 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
 const RECENT_EVENTS: usize = 2 * BATCH_EVENTS;
+/// Bytes of them kept at hand.
+const RECENT_BYTES: usize = 32 << 20;
 /// Bytes of log after which a snapshot is taken.
 const SNAPSHOT_BYTES: usize = 48 << 20;
 
@@ -93,11 +95,14 @@ pub(crate) struct Task {
     hashes: Vec<oneshot::Sender<(u64, [u8; 32])>>,
     events: Vec<Outgoing>,
     recent: VecDeque<Arc<EventRecord>>,
+    recent_bytes: usize,
     recent_ids: BTreeMap<u64, Seq>,
     committed: Seq,
     last_lsn: u64,
     bytes_since_snapshot: usize,
     broken: bool,
+    /// The node stops while the disk refuses: there is nothing to wait for.
+    stopping: bool,
     body: Vec<u8>,
 }
 
@@ -145,11 +150,13 @@ impl Task {
             hashes: Vec::new(),
             events: Vec::new(),
             recent: VecDeque::new(),
+            recent_bytes: 0,
             recent_ids: BTreeMap::new(),
             committed,
             last_lsn,
             bytes_since_snapshot: 0,
             broken: false,
+            stopping: false,
             body: Vec::new(),
         }
     }
@@ -177,6 +184,9 @@ impl Task {
             if self.broken {
                 self.recover().await;
             }
+            if self.stopping {
+                return;
+            }
         }
         self.stop().await;
     }
@@ -185,8 +195,11 @@ impl Task {
     async fn gather(&mut self, first: Command) {
         let mut lanes: Vec<(u64, VecDeque<Command>)> = Vec::new();
         let mut others = Vec::new();
+        // A stream's end is behind all that it sent.
         let mut put = |command: Command| {
-            let Command::Emit { connection, .. } = &command else { return others.push(command) };
+            let (Command::Emit { connection, .. } | Command::CloseStream { connection }) = &command else {
+                return others.push(command);
+            };
             match lanes.iter_mut().find(|(c, _)| c == connection) {
                 Some((_, lane)) => lane.push_back(command),
                 None => lanes.push((*connection, VecDeque::from([command]))),
@@ -213,19 +226,28 @@ impl Task {
         while !lanes.is_empty() {
             for (_, lane) in &mut lanes {
                 let mut turn = 0;
-                while let Some(Command::Emit { frames, .. }) = lane.front() {
-                    if turn > 0 && turn + frames.len() > TURN_EVENTS {
-                        break;
-                    }
+                while let Some(command) = lane.pop_front() {
+                    let Command::Emit { connection, caller, frames, reply } = command else {
+                        self.other(command, now);
+                        continue;
+                    };
                     turn += frames.len().max(1);
-                    if let Some(Command::Emit { connection, caller, frames, reply }) = lane.pop_front() {
-                        self.emit(connection, &caller, &frames, reply, now);
+                    self.emit(connection, &caller, &frames, reply, now);
+                    let next =
+                        lane.front().map_or(0, |c| if let Command::Emit { frames, .. } = c { frames.len() } else { 0 });
+                    if turn + next > TURN_EVENTS {
+                        break;
                     }
                 }
             }
             lanes.retain(|(_, lane)| !lane.is_empty());
         }
-        self.submit().await;
+        // Reads alone do not wait for the disk.
+        let answered = self.then.is_empty() && self.hashes.is_empty();
+        let idle = answered && self.fx.after.is_empty() && !self.urgent && !self.sessions.is_dirty();
+        if !idle {
+            self.submit().await;
+        }
         if let Some(reply) = stop {
             self.stop().await;
             let _ = reply.send(());
@@ -237,15 +259,10 @@ impl Task {
         match command {
             Command::Emit { .. } | Command::Stop { .. } => {}
             Command::Ack { caller, ids, up_to, reply } => {
-                let result = self.member_of(&caller, now).map(|member| {
-                    let request = self.ack_request(member, &ids, up_to.as_deref(), true);
-                    self.ack(member, &request, now)
+                let result = self.member_of(&caller, now).and_then(|member| {
+                    let request = self.ack_request(member, &ids, up_to.as_deref(), true)?;
+                    Ok(self.ack(member, &request, now))
                 });
-                self.count(reply, result);
-            }
-            Command::AckFiltered { caller, up_to, filter, reply } => {
-                let result =
-                    self.member_of(&caller, now).and_then(|member| self.ack_filtered(member, up_to, &filter, now));
                 self.count(reply, result);
             }
             Command::AckSeqs { session, request } => {
@@ -254,12 +271,18 @@ impl Task {
                     self.ack(session.member, &request, now);
                 }
             }
-            Command::Page { caller, view, filter, position, max, reply } => {
-                let answer = self.page(&caller, view, &filter, position, max, now);
+            Command::AckThese { caller, request, reply } => {
+                let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
+                self.count(reply, result);
+            }
+            Command::Page { caller, view, filter, position, max, wanted, reply } => {
+                let answer = self.page(&caller, view, &filter, position, (max, wanted), now);
                 let _ = reply.send(answer);
             }
             Command::Find { id, reply } => {
-                let _ = reply.send(self.find(&id).map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
+                let seq = self.find(&id).map(|found| found.map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
+                let purged = self.engine.state.book.purged;
+                let _ = reply.send(seq.map(|seq| Found { seq, purged }));
             }
             Command::Watch { connection, caller, outbox } => {
                 if let Ok(viewer) = self.viewer_of(&caller, now) {
@@ -288,8 +311,6 @@ impl Task {
                 let _ = reply.send(result);
             }
             Command::Hash { reply } => {
-                // What waits lazily goes to the log first, so that log and state say the same.
-                self.urgent |= !self.records.is_empty();
                 self.hashes.push(reply);
             }
             Command::Forget { seq } => self.forget_copy(seq),
@@ -317,7 +338,8 @@ impl Task {
         }
         for record in records {
             // Notices name events by position; clients know them by id.
-            let record = record.with_ids(&self.shared.id, &|seq| self.record_at(seq).map(|r| r.event.id().to_owned()));
+            let record =
+                record.with_ids(&self.shared.id, &|seq| self.record_at(seq).ok()?.map(|r| r.event.id().to_owned()));
             self.engine.apply(&record);
             if let Record::Event(event) = &record {
                 self.urgent = true;
@@ -364,7 +386,7 @@ impl Task {
         view: View,
         filter: &rialto_engine::Filter,
         position: Option<Seq>,
-        max: usize,
+        (max, wanted): (usize, usize),
         now: Clock,
     ) -> Result<PageAnswer, Fault> {
         let viewer = self.viewer_of(caller, now)?;
@@ -376,12 +398,50 @@ impl Task {
         let (tracked, oldest, head) = (state.is_tracked(), state.book.purged, self.committed);
         let page = match (view, viewer) {
             (View::Inbox, Viewer::Member(id)) if !tracked => {
-                let seqs = self.sessions.drain_ring(id, position.or(filter.after).unwrap_or(0), max);
-                rialto_engine::Page { exhausted: seqs.len() < max, seqs, lens: state.lens(viewer) }
+                let lens = state.lens(viewer);
+                let (seqs, exhausted) = self.poll_ring(id, filter, wanted)?;
+                rialto_engine::Page { exhausted, seqs, lens }
             }
             _ => state.page(viewer, view, filter, position, head, max)?,
         };
         Ok(PageAnswer { page, viewer, head, oldest, tracked })
+    }
+
+    /// What an at-most-once member's poll gets: it leaves the ring with this answer, all else stays.
+    fn poll_ring(
+        &mut self,
+        member: u32,
+        filter: &rialto_engine::Filter,
+        wanted: usize,
+    ) -> Result<(Vec<Seq>, bool), Fault> {
+        let mut sessions = std::mem::take(&mut self.sessions);
+        let (mut taken, mut bytes, mut left, mut failed) = (0, 0, false, None);
+        let after = filter.after.unwrap_or(0);
+        let seqs = sessions.take_from_ring(member, |seq| {
+            let passing = match self.record_at(seq) {
+                Ok(record) => record.filter(|r| filter.passes(r)),
+                Err(fault) => {
+                    failed = Some(fault);
+                    return Wants::Leave;
+                }
+            };
+            let Some(record) = passing else { return Wants::Leave };
+            if seq <= after {
+                return Wants::Drop;
+            }
+            if taken >= wanted || bytes >= limits::PAGE_BYTES_MAX {
+                left = true;
+                return Wants::Leave;
+            }
+            taken += 1;
+            bytes += record.event.json().len();
+            Wants::Take
+        });
+        self.sessions = sessions;
+        match failed.filter(|_| seqs.is_empty()) {
+            Some(fault) => Err(fault),
+            None => Ok((seqs, !left)),
+        }
     }
 
     fn close_stream(&mut self, connection: u64, now: Clock) {
@@ -393,11 +453,13 @@ impl Task {
 
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
     async fn submit(&mut self) {
-        let lazy = !self.urgent;
         if !self.hashes.is_empty() {
+            // What waits lazily goes to the log first, so that log and state say the same.
+            self.urgent |= !self.records.is_empty();
             let hash = self.engine.state.hash();
             self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
         }
+        let lazy = !self.urgent;
         let number = self.next_flight;
         self.next_flight += 1;
         let mut flight = Flight {
@@ -517,6 +579,10 @@ impl Task {
             Counters::add(&counters.commit_micros, u64::try_from(flight.handed.elapsed().as_micros()).unwrap_or(0));
         }
         self.committed = self.committed.max(flight.head);
+        // Before the answers: whoever was told of a position may ask for what is behind it.
+        if !flight.events.is_empty() {
+            let _ = self.head.send(self.committed);
+        }
         Counters::add(&counters.accepted, flight.events.len() as u64);
         // Answers first, so that a sender hears of its event before its own deliveries that follow.
         for then in flight.then {
@@ -536,9 +602,6 @@ impl Task {
         self.sessions.flush(&self.engine.state, self.committed, now.steady);
         for connection in self.sessions.take_ended() {
             self.close_stream(connection, now);
-        }
-        if !flight.events.is_empty() {
-            let _ = self.head.send(self.committed);
         }
         if std::mem::take(&mut self.book_changed) {
             self.publish();
@@ -568,17 +631,19 @@ impl Task {
                 let _ = reply.send(answers);
             }
             Then::Answers(Reply::Stream(connection, outbox), answers, opened) => {
-                let left = answers.iter().any(|a| a.result.as_ref().is_ok_and(|r| r.left));
                 self.sessions.answer(connection, &outbox, Out::Answers(answers));
                 for (connection, joined, outbox) in opened {
+                    let member = joined.session.member;
+                    self.engine.live.stream(member, true, now);
+                    // It may have ended, left or joined anew since.
+                    if self.joined.get(&connection) != Some(&joined.session) {
+                        self.engine.live.stream(member, false, now);
+                        continue;
+                    }
                     if let Some(old) = self.sessions.close(connection) {
                         self.engine.live.stream(old.member, false, now);
                     }
                     self.sessions.open(connection, &joined, outbox);
-                    self.engine.live.stream(joined.session.member, true, now);
-                }
-                if left {
-                    self.sessions.flush(&self.engine.state, self.committed, now.steady);
                 }
             }
         }
@@ -590,16 +655,8 @@ impl Task {
                 Counters::add(&self.shared.counters.signals, 1);
                 self.sessions.signal(&self.engine.state, &event, &route);
             }
-            Effect::Revoked { member, numbers, code } => {
-                for connection in self.sessions.revoke(member, &numbers, code) {
-                    self.close_stream(connection, now);
-                }
-            }
-            Effect::CloseAll { code } => {
-                for connection in self.sessions.close_all(code) {
-                    self.close_stream(connection, now);
-                }
-            }
+            Effect::Revoked { member, numbers, code } => self.sessions.revoke(member, &numbers, code),
+            Effect::CloseAll { code } => self.sessions.close_all(code),
             Effect::Rescan { member } => self.sessions.acked(&self.engine.state, member, self.committed, now.steady),
         }
     }
@@ -612,7 +669,9 @@ impl Task {
         let now = self.clock.now();
         self.engine.tick(now, &mut self.fx);
         let _ = self.decided(Ok(()));
-        let given_up = self.sessions.retry(&self.engine.state, now.steady);
+        let (repeated, given_up) = self.sessions.retry(&self.engine.state, now.steady);
+        Counters::add(&self.shared.counters.redelivered, repeated);
+        self.sessions.forget_rings(&self.engine.state);
         for (member, seq, _) in given_up {
             self.engine.give_up(member, &[seq], "max_attempts", now, &mut self.fx);
             let _ = self.decided(Ok(()));

@@ -1,10 +1,10 @@
 //! Events by id and by position, and the acks that name them.
 
-use super::{RECENT_EVENTS, Task};
+use super::{RECENT_BYTES, RECENT_EVENTS, Task};
 use crate::delivery::id_key;
 use crate::metrics::Counters;
-use rialto_engine::{AckRequest, Clock, EventRecord, Filter};
-use rialto_model::{EventId, Fault, Seq, limits};
+use rialto_engine::{AckRequest, Clock, EventRecord};
+use rialto_model::{ErrorCode, EventId, Fault, Seq};
 use std::sync::Arc;
 
 impl Task {
@@ -12,10 +12,14 @@ impl Task {
         if record.received.is_some() {
             self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
         }
+        self.recent_bytes += record.event.json().len();
         self.recent.push_back(record);
         // Never forgets what is not committed yet: the store does not know it.
-        while self.recent.len() > RECENT_EVENTS && self.recent.front().is_some_and(|r| r.event.seq <= self.committed) {
+        while (self.recent.len() > RECENT_EVENTS || self.recent_bytes > RECENT_BYTES)
+            && self.recent.front().is_some_and(|r| r.event.seq <= self.committed)
+        {
             if let Some(old) = self.recent.pop_front() {
+                self.recent_bytes = self.recent_bytes.saturating_sub(old.event.json().len());
                 let key = id_key(old.event.id());
                 if self.recent_ids.get(&key) == Some(&old.event.seq) {
                     self.recent_ids.remove(&key);
@@ -24,45 +28,69 @@ impl Task {
         }
     }
 
-    /// An event by position: at hand, or in the store.
-    pub(super) fn record_at(&self, seq: Seq) -> Option<Arc<EventRecord>> {
+    /// An event by position: at hand, or in the store. An error is no absence: whoever took it for one would accept an
+    /// event twice, or lose a reader's place.
+    pub(super) fn record_at(&self, seq: Seq) -> Result<Option<Arc<EventRecord>>, Fault> {
         let first = self.recent.front().map(|r| r.event.seq);
         if let Some(first) = first.filter(|f| *f <= seq) {
-            return self.recent.get(usize::try_from(seq - first).ok()?).cloned();
+            return Ok(usize::try_from(seq - first).ok().and_then(|at| self.recent.get(at)).cloned());
         }
-        crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq])
-            .ok()?
-            .into_iter()
-            .next()
+        let found = crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq])?;
+        Ok(found.into_iter().next())
     }
 
     /// An event by id.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<EventRecord>> {
+    pub(super) fn find(&self, id: &str) -> Result<Option<Arc<EventRecord>>, Fault> {
         let book = &self.engine.state.book;
+        let named = |seq: Seq| self.record_at(seq).map(|r| r.filter(|r| r.event.id() == id));
         if let Some(own) = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head)
-            && let Some(record) = self.record_at(own.seq).filter(|r| r.event.id() == id)
+            && let Some(record) = named(own.seq)?
         {
-            return Some(record);
+            return Ok(Some(record));
         }
         let key = id_key(id);
-        if let Some(record) =
-            self.recent_ids.get(&key).and_then(|seq| self.record_at(*seq)).filter(|r| r.event.id() == id)
+        if let Some(seq) = self.recent_ids.get(&key)
+            && let Some(record) = named(*seq)?
         {
-            return Some(record);
+            return Ok(Some(record));
         }
-        let seqs = self.store.find(self.shared.number, key).ok()?;
-        seqs.into_iter().find_map(|seq| self.record_at(seq).filter(|r| r.event.id() == id))
+        let seqs = self.store.find(self.shared.number, key).map_err(|error| {
+            tracing::error!(network = %self.shared.id, %error, "an event cannot be looked up");
+            Fault::new(ErrorCode::StorageUnavailable, "stored events cannot be looked up; the log has the cause")
+        })?;
+        for seq in seqs {
+            if let Some(record) = named(seq)? {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
     }
 
     /// Event ids to positions; unknown ones are ignored.
-    pub(super) fn ack_request(&self, member: u32, ids: &[String], up_to: Option<&str>, count: bool) -> AckRequest {
-        let seq = |id: &str| {
-            self.sessions
-                .seq_of(member, id)
-                .or_else(|| id.strip_prefix("seq:").and_then(|n| n.parse().ok()))
-                .or_else(|| self.find(id).map(|r| r.event.seq))
+    pub(super) fn ack_request(
+        &self,
+        member: u32,
+        ids: &[String],
+        up_to: Option<&str>,
+        count: bool,
+    ) -> Result<AckRequest, Fault> {
+        let seq = |id: &str| -> Result<Option<Seq>, Fault> {
+            let known =
+                self.sessions.seq_of(member, id).or_else(|| id.strip_prefix("seq:").and_then(|n| n.parse().ok()));
+            match known {
+                Some(seq) => Ok(Some(seq)),
+                None => Ok(self.find(id)?.map(|r| r.event.seq)),
+            }
         };
-        AckRequest { seqs: ids.iter().filter_map(|id| seq(id)).collect(), up_to: up_to.and_then(seq), count }
+        let mut seqs = Vec::with_capacity(ids.len());
+        for id in ids {
+            seqs.extend(seq(id)?);
+        }
+        let up_to = match up_to {
+            Some(id) => seq(id)?,
+            None => None,
+        };
+        Ok(AckRequest { seqs, up_to, count })
     }
 
     pub(super) fn ack(&mut self, member: u32, request: &AckRequest, now: Clock) -> u64 {
@@ -77,17 +105,6 @@ impl Task {
         Counters::add(&self.shared.counters.acked, n.max(request.seqs.len() as u64));
         self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
         n
-    }
-
-    pub(super) fn ack_filtered(&mut self, member: u32, up_to: Seq, filter: &Filter, now: Clock) -> Result<u64, Fault> {
-        let unfiltered = Filter { after: None, before: None, descending: false, ..filter.clone() } == Filter::default();
-        if unfiltered {
-            return Ok(self.ack(member, &AckRequest { up_to: Some(up_to), count: true, ..AckRequest::default() }, now));
-        }
-        let seqs: Vec<Seq> =
-            self.engine.state.pending(member, 0, up_to.min(self.committed)).take(limits::SCAN_EVENTS_MAX).collect();
-        let seqs = seqs.into_iter().filter(|seq| self.record_at(*seq).is_some_and(|r| filter.passes(&r))).collect();
-        Ok(self.ack(member, &AckRequest { seqs, up_to: None, count: true }, now))
     }
 
     /// Reads an event whose bytes were overwritten again.

@@ -80,7 +80,10 @@ impl Task {
             "network.events.query" => self.query_frame(caller, &envelope, now),
             "network.agent.join" => self.join_frame(caller, &envelope, text, now),
             _ => {
-                let seen = self.seen(envelope.id.as_deref());
+                let seen = match self.seen(envelope.id.as_deref()) {
+                    Ok(seen) => seen,
+                    Err(fault) => return self.answered(id, Err(fault)),
+                };
                 let emit = Emit {
                     caller,
                     envelope: &envelope,
@@ -103,8 +106,11 @@ impl Task {
         }
     }
 
-    fn seen(&self, id: Option<&str>) -> Seen {
-        id.and_then(|id| self.find(id)).map_or(Seen::New, Seen::Known)
+    fn seen(&self, id: Option<&str>) -> Result<Seen, Fault> {
+        match id {
+            Some(id) => Ok(self.find(id)?.map_or(Seen::New, Seen::Known)),
+            None => Ok(Seen::New),
+        }
     }
 
     fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
@@ -158,7 +164,7 @@ impl Task {
             let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to");
             ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
         }
-        let request = self.ack_request(member, &ids, ack.up_to.as_deref(), false);
+        let request = self.ack_request(member, &ids, ack.up_to.as_deref(), false)?;
         self.ack(member, &request, now);
         Ok(())
     }
@@ -178,7 +184,7 @@ impl Task {
 
     /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.
     fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
-        let Some(record) = self.find(id).filter(|r| r.event.source() == sender.as_str()) else { return };
+        let Some(record) = self.find(id).ok().flatten().filter(|r| r.event.source() == sender.as_str()) else { return };
         let (Some(to), seq) = (record.route.source, record.event.seq) else { return };
         let heard = self.fx.after.len();
         let request = rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: true };
@@ -262,19 +268,16 @@ impl Task {
         if let Some(session) = payload.get("session_id").and_then(Value::as_str) {
             caller.session = Some(sha256(session));
         }
-        let resume = match payload.get("resume_after").and_then(Value::as_str) {
-            None => Resume::None,
-            Some(cursor) => {
-                let seq = cursor.strip_prefix("seq:").and_then(|n| n.parse().ok());
-                let seq = seq.or_else(|| self.find(cursor).map(|r| r.event.seq));
-                seq.filter(|s| *s <= self.engine.state.book.head).map_or(Resume::Unknown, Resume::After)
-            }
+        let resume = payload.get("resume_after").and_then(Value::as_str);
+        let (seen, resume) = match self.seen(envelope.id.as_deref()).and_then(|seen| Ok((seen, self.resume(resume)?))) {
+            Ok(known) => known,
+            Err(fault) => return self.answered(id, Err(fault)),
         };
         let emit = Emit {
             caller: &caller,
             envelope,
             received: received_hash(envelope, text),
-            seen: self.seen(envelope.id.as_deref()),
+            seen,
             proofs: proofs(&payload),
             fresh_session: fresh.sha256(),
             resume,
@@ -294,7 +297,8 @@ impl Task {
                     session_id = Some(Arc::from(session));
                 }
             }
-            let head_id = self.record_at(self.engine.state.book.head).map(|r| r.event.id().to_owned());
+            let head = self.record_at(self.engine.state.book.head).ok().flatten();
+            let head_id = head.map(|r| r.event.id().to_owned());
             if let Some(map) = accepted.result.as_mut().and_then(Value::as_object_mut) {
                 map.insert("head_id".into(), head_id.into());
                 if let Some(session) = &session_id {
@@ -306,6 +310,16 @@ impl Task {
         // Each join is an act of its own, also under an id that was used before: the answer names the id that was sent.
         let event_id = id.or_else(|| result.as_ref().ok().map(|a| a.event_id.clone()));
         Answered { session_id, ..self.answered(event_id, result) }
+    }
+
+    /// Where a join resumes: after something that was committed.
+    fn resume(&self, cursor: Option<&str>) -> Result<Resume, Fault> {
+        let Some(cursor) = cursor else { return Ok(Resume::None) };
+        let seq = match cursor.strip_prefix("seq:").and_then(|n| n.parse().ok()) {
+            Some(seq) => Some(seq),
+            None => self.find(cursor)?.map(|r| r.event.seq),
+        };
+        Ok(seq.filter(|s| *s <= self.committed).map_or(Resume::Unknown, Resume::After))
     }
 
     /// A stream may ping before it joins.

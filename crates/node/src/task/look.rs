@@ -6,6 +6,9 @@ use rialto_engine::{Caller, Clock, Viewer};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
 
+/// Threads or conversations in one listing, the liveliest first: each is read inside the task.
+const LISTED_MAX: usize = 500;
+
 fn unknown(id: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here"))
 }
@@ -123,9 +126,9 @@ impl Task {
         let list: Vec<Value> = state
             .threads_of(id)
             .into_iter()
-            .take(500)
+            .take(LISTED_MAX)
             .map(|(thread, count, last)| {
-                let last_event = self.record_at(last);
+                let last_event = self.record_at(last).ok().flatten();
                 json!({
                     "thread": thread, "channel": format!("channel/{name}"), "message_count": count,
                     "last_activity_at": last_event.as_ref().map(|r| r.event.timestamp), "last_id": last_event.map(|r| r.event.id().to_owned()),
@@ -141,22 +144,23 @@ impl Task {
         };
         let state = &self.engine.state;
         let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
-        let mut list = Vec::new();
+        let mut list: Vec<(u64, u64, &str)> = Vec::new();
         for (other, m) in state.roster().filter(|(id, _)| *id != me) {
             let seqs = state.direct_between(me, other);
             let Some(last) = seqs.max() else { continue };
-            let Some(record) = self.record_at(last) else { continue };
-            let payload: Value = serde_json::from_str(record.event.payload()).unwrap_or_default();
-            list.push((
-                last,
-                json!({
-                    "agents": [own, m.address], "message_count": seqs.len(),
-                    "last_message": { "content": payload.get("content").cloned().unwrap_or_default(), "sender": record.event.source(), "timestamp": record.event.timestamp },
-                }),
-            ));
+            list.push((last, seqs.len(), &m.address));
         }
-        list.sort_by_key(|(last, _)| std::cmp::Reverse(*last));
-        Ok(json!({ "conversations": list.into_iter().map(|(_, v)| v).collect::<Vec<_>>() }))
+        list.sort_unstable_by_key(|(last, ..)| std::cmp::Reverse(*last));
+        let mut conversations = Vec::new();
+        for (last, count, address) in list.into_iter().take(LISTED_MAX) {
+            let Some(record) = self.record_at(last)? else { continue };
+            let payload: Value = serde_json::from_str(record.event.payload()).unwrap_or_default();
+            conversations.push(json!({
+                "agents": [own, address], "message_count": count,
+                "last_message": { "content": payload.get("content").cloned().unwrap_or_default(), "sender": record.event.source(), "timestamp": record.event.timestamp },
+            }));
+        }
+        Ok(json!({ "conversations": conversations }))
     }
 
     fn explain(&self, viewer: Viewer, id: &str, record: Option<&rialto_engine::EventRecord>) -> Result<Value, Fault> {
@@ -210,7 +214,7 @@ impl Task {
                 let list: Vec<Value> = book
                     .dead_letters
                     .iter()
-                    .map(|d| json!({ "event_id": self.record_at(d.seq).map(|r| r.event.id().to_owned()), "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
+                    .map(|d| json!({ "event_id": self.record_at(d.seq).ok().flatten().map(|r| r.event.id().to_owned()), "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
                     .collect();
                 json!({ "dead_letters": list })
             }

@@ -49,6 +49,7 @@ impl Task {
         self.fx = Effects::default();
         self.decided_after = 0;
         self.recent.clear();
+        self.recent_bytes = 0;
         self.recent_ids.clear();
         let mut wait = Duration::from_millis(50);
         loop {
@@ -75,6 +76,9 @@ impl Task {
                 Err(error) => tracing::error!(network = %self.shared.id, %error, "reopening failed"),
             }
             self.refuse_for(wait).await;
+            if self.stopping {
+                return;
+            }
             wait = (wait * 2).min(Duration::from_millis(500));
         }
     }
@@ -83,7 +87,11 @@ impl Task {
     async fn refuse_for(&mut self, wait: Duration) {
         let until = tokio::time::Instant::now() + wait;
         let fault = || Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes; try again later");
-        while let Ok(Some(command)) = tokio::time::timeout_at(until, self.commands.recv()).await {
+        while let Ok(command) = tokio::time::timeout_at(until, self.commands.recv()).await {
+            let Some(command) = command else {
+                self.stopping = true;
+                return;
+            };
             match command {
                 Command::Emit { frames, reply, .. } => {
                     let refused = |_| Answered {
@@ -102,12 +110,12 @@ impl Task {
                         ),
                     }
                 }
-                Command::Ack { reply, .. } | Command::AckFiltered { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Ack { reply, .. } | Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admin { reply, .. } | Command::View { reply, .. } | Command::Touch { reply, .. } => {
                     drop(reply.send(Err(fault())))
                 }
-                Command::Find { reply, .. } => drop(reply.send(None)),
+                Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::AckSeqs { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
@@ -116,7 +124,8 @@ impl Task {
                 | Command::Horizon { .. } => {}
                 Command::Stop { reply } => {
                     let _ = reply.send(());
-                    self.commands.close();
+                    self.stopping = true;
+                    return;
                 }
             }
         }
@@ -135,8 +144,10 @@ impl Task {
         self.sessions.close_all(ErrorCode::ShuttingDown);
         if !self.broken {
             let bytes = self.engine.state.to_snapshot();
-            if let Err(error) = self.store.save_snapshot(self.class, self.shared.number, self.last_lsn, &bytes) {
-                tracing::warn!(%error, "snapshot was not saved; the next start replays more");
+            let (store, class, number, lsn) = (self.store.clone(), self.class, self.shared.number, self.last_lsn);
+            let saved = tokio::task::spawn_blocking(move || store.save_snapshot(class, number, lsn, &bytes)).await;
+            if !matches!(saved, Ok(Ok(()))) {
+                tracing::warn!(?saved, "snapshot was not saved; the next start replays more");
             }
         }
     }
