@@ -2,6 +2,7 @@
 //!
 //! Not here: what the bytes mean (the faces).
 
+mod patience;
 pub mod stdio;
 pub mod tls;
 
@@ -21,6 +22,8 @@ use tokio_util::task::TaskTracker;
 
 /// Headers must have arrived within this time.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// A connection may wait this long for its next request.
+const IDLE_AT_MOST: Duration = Duration::from_secs(75);
 /// HTTP/2 peers are pinged after this long of silence …
 const PING_AFTER: Duration = Duration::from_secs(20);
 /// … and given up after this long.
@@ -103,7 +106,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, ro
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
+        .header_read_timeout(IDLE_AT_MOST)
         .max_buf_size(limits::HEADER_BYTES_MAX)
         .keep_alive(true);
     builder
@@ -112,7 +115,8 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, ro
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
+    let (stream, service) = patience::watch(stream, TowerToHyperService::new(router), HEADERS_WITHIN);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;
     loop {
