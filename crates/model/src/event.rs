@@ -145,10 +145,11 @@ impl<'a> Envelope<'a> {
             return Err(Unreadable { fault, id: None });
         }
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|e| {
-            let fault = if e.is_data() {
-                Fault::new(ErrorCode::InvalidEvent, "an event is a JSON object")
-            } else {
-                json::syntax_fault(&e)
+            // Something else than an object is looked at no further: it may not be JSON at all behind its first byte.
+            let fault = match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+                Ok(_) if e.is_data() => Fault::new(ErrorCode::InvalidEvent, "an event is a JSON object"),
+                Ok(_) => json::syntax_fault(&e),
+                Err(e) => json::syntax_fault(&e),
             };
             Unreadable { fault, id: None }
         })?;
@@ -451,6 +452,8 @@ mod tests {
             ("{", InvalidJson),
             ("[]", InvalidEvent),
             ("5", InvalidEvent),
+            ("[{}", InvalidJson),
+            ("5 5", InvalidJson),
             (r#"{"type":"a.b"}"#, InvalidEvent),
             (r#"{"type":"a.b","target":null}"#, InvalidEvent),
             (r#"{"type":"a.b","target":5}"#, InvalidEvent),
