@@ -99,9 +99,9 @@ async fn read(
         while gauge.unanswered.load(Ordering::Acquire)
             >= isize::try_from(limits::UNANSWERED_EVENTS_MAX).unwrap_or(isize::MAX)
         {
-            gauge.changed.notified().await;
-            if writer.is_finished() {
-                return None;
+            tokio::select! {
+                () = gauge.changed.notified() => {}
+                () = writer_gone(writer) => return None,
             }
         }
         let joined = gauge.joined.load(Ordering::Acquire);
@@ -120,8 +120,9 @@ async fn read(
             match next {
                 None | Some(Ok(Message::Close(_))) => break Some(None),
                 Some(Err(error)) => {
-                    let large = error.to_string().contains("too l");
-                    break Some(large.then_some((1009, "too_large")));
+                    let told = error.to_string().to_ascii_lowercase();
+                    let why = [("too l", (1009, "too_large")), ("utf", (1007, "text frames are UTF-8"))];
+                    break Some(why.into_iter().find(|(word, _)| told.contains(word)).map(|(_, close)| close));
                 }
                 Some(Ok(Message::Binary(_))) => break Some(Some((1003, "text frames only"))),
                 Some(Ok(Message::Text(text))) => texts.push(text.into()),
@@ -172,7 +173,12 @@ async fn write(
         tokio::select! {
             biased;
             outs = inbox.recv() => {
-                let Some(mut outs) = outs else { break };
+                // The session ended with its connection; the reader may have said why.
+                let Some(mut outs) = outs else {
+                    close = Some(closing.recv().await.unwrap_or((1000, "")));
+                    tell_why(&mut sink, &renderer, close).await;
+                    break;
+                };
                 while outs.len() < RENDER_ITEMS && let Ok(more) = inbox.try_recv() {
                     outs.extend(more);
                 }
@@ -194,9 +200,7 @@ async fn write(
                     let rendered = renderer.render(outs).await;
                     if !send(&mut sink, rendered.frames).await { break }
                 }
-                if let Some(code) = close.and_then(|(_, reason)| ErrorCode::from_wire(reason)) {
-                    send(&mut sink, vec![renderer.refusal(code)]).await;
-                }
+                tell_why(&mut sink, &renderer, close).await;
             }
             _ = ping.tick() => if !send_one(&mut sink, Message::Ping(Bytes::new())).await { close = Some((4429, "stalled")) },
             () = stop.cancelled() => {
@@ -214,6 +218,13 @@ async fn write(
     let (code, reason) = close.unwrap_or((1000, ""));
     let _ = send_one(&mut sink, Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     gauge.changed.notify_one();
+}
+
+/// A close that is about an error is preceded by that error.
+async fn tell_why(sink: &mut Sink, renderer: &Renderer, close: Option<(u16, &'static str)>) {
+    if let Some(code) = close.and_then(|(_, reason)| ErrorCode::from_wire(reason)) {
+        send(sink, vec![renderer.refusal(code)]).await;
+    }
 }
 
 async fn send(sink: &mut Sink, frames: Vec<Bytes>) -> bool {
