@@ -363,13 +363,13 @@ async fn fifty_power_cuts_lose_nothing_that_was_acknowledged() {
                 session("agent:poster"),
                 book.clone(),
                 round,
-                chance.next(),
+                chance.draw(),
             ));
-            load.spawn(send_over_websocket(server.address(), network.clone(), book.clone(), round, chance.next()));
+            load.spawn(send_over_websocket(server.address(), network.clone(), book.clone(), round, chance.draw()));
             if round % 2 == 0 {
-                load.spawn(ack_over_http(server.http(), events, session("agent:acker"), book, chance.next()));
+                load.spawn(ack_over_http(server.http(), events, session("agent:acker"), book, chance.draw()));
             } else {
-                load.spawn(ack_over_websocket(server.address(), network, session("agent:acker"), book, chance.next()));
+                load.spawn(ack_over_websocket(server.address(), network, session("agent:acker"), book, chance.draw()));
             }
         }
         tokio::time::sleep(Duration::from_millis(15 + chance.below(90))).await;

@@ -385,7 +385,7 @@ async fn a_stop_says_goodbye() {
         match joined.next().await {
             Frame::Event(event) if event["type"] == "network.event.error" => goodbye = Some(event["payload"].clone()),
             Frame::Event(_) => {}
-            end => break end,
+            end @ (Frame::Closed(..) | Frame::Gone) => break end,
         }
     };
     let goodbye = goodbye.unwrap();

@@ -116,7 +116,7 @@ impl Ws {
     pub async fn event(&mut self) -> Value {
         match self.next().await {
             Frame::Event(event) => event,
-            other => panic!("an event was expected, not {other:?}"),
+            end @ (Frame::Closed(..) | Frame::Gone) => panic!("an event was expected, not {end:?}"),
         }
     }
 
