@@ -1,0 +1,136 @@
+//! Bounds of the node: each is filled here and its documented error seen.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use bytes::Bytes;
+use rialto_model::network::{Delivery, Preset};
+use rialto_model::{ErrorCode, limits};
+use rialto_node::command::Look;
+use rialto_node::{Answered, Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
+use rialto_store::MemoryStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+async fn node() -> Node {
+    Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap()
+}
+
+fn operator() -> Arc<Caller> {
+    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+}
+
+async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) -> Vec<Answered> {
+    network.emit(caller, events.iter().map(|e| Bytes::from(e.to_string())).collect()).await.unwrap()
+}
+
+async fn join(network: &Network, name: &str) -> Arc<Caller> {
+    let join = json!({ "type": "network.agent.join", "source": name, "target": "core" });
+    let session = emit(network, &operator(), &[join]).await.remove(0).session_id.unwrap();
+    Arc::new(Caller { bearer: Some(rialto_node::identity::sha256(&session)), ..Caller::default() })
+}
+
+fn page(limit: i64) -> Query {
+    Query { limit: Some(limit), view: Some(View::Log), ..Query::default() }
+}
+
+#[tokio::test]
+async fn pages_are_bounded_by_page_events_max_and_default_to_page_events_default() {
+    let node = node().await;
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let events = vec![json!({ "type": "app.note", "target": "channel/general" }); limits::PAGE_EVENTS_MAX + 10];
+    assert!(emit(&network, &alice, &events).await.iter().all(|a| a.result.is_ok()));
+    let most = network.query(&alice, &page(limits::PAGE_EVENTS_MAX as i64)).await.unwrap();
+    assert_eq!((most.events.len(), most.has_more), (limits::PAGE_EVENTS_MAX, true));
+    for bad in [0, -1, limits::PAGE_EVENTS_MAX as i64 + 1] {
+        assert_eq!(network.query(&alice, &page(bad)).await.unwrap_err().code, ErrorCode::InvalidArgument);
+    }
+    let plain = network.query(&alice, &Query { view: Some(View::Log), ..Query::default() }).await.unwrap();
+    assert_eq!(plain.events.len(), limits::PAGE_EVENTS_DEFAULT);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_filtered_read_stops_at_scan_events_max_and_can_go_on() {
+    let node = node().await;
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let chaff = vec![json!({ "type": "app.chaff", "target": "channel/general" }); 4000];
+    for _ in 0..=limits::SCAN_EVENTS_MAX / chaff.len() {
+        emit(&network, &alice, &chaff).await;
+    }
+    emit(&network, &alice, &[json!({ "id": "wheat", "type": "app.wheat", "target": "channel/general", "metadata": { "in_reply_to": "x" } })]).await;
+    let wanted = Filter { in_reply_to: Some("x".to_owned()), ..Filter::default() };
+    let mut query = Query { filter: wanted, ..page(10) };
+    let first = network.query(&alice, &query).await.unwrap();
+    assert!(first.events.is_empty() && first.has_more, "the scan stops with more to look at");
+    query.after = Some(format!("seq:{}", first.next));
+    let second = network.query(&alice, &query).await.unwrap();
+    assert_eq!(second.events[0].event.id(), "wheat", "and goes on from where it stopped");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn inputs_beyond_input_queue_max_are_refused() {
+    let node = node().await;
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    // Nothing is awaited in between, so the network's task cannot take any of them.
+    let (caller, asked) = (operator(), limits::INPUT_QUEUE_MAX + 1);
+    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(network.look(&caller, Look::Profile))).collect();
+    let mut refused = 0;
+    for ask in &mut asks {
+        if let std::task::Poll::Ready(Err(fault)) = futures_poll(ask.as_mut()) {
+            assert_eq!(fault.code, ErrorCode::RateLimited);
+            assert!(fault.details.unwrap()["retry_after_ms"].as_u64().unwrap() > 0);
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 1);
+    for ask in asks.into_iter().take(limits::INPUT_QUEUE_MAX) {
+        assert!(ask.await.is_ok(), "what was taken is answered");
+    }
+    node.stop().await;
+}
+
+fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
+#[tokio::test]
+async fn the_ring_of_a_poller_holds_ring_events_max() {
+    let node = node().await;
+    let wish = CreateNetwork { delivery: Delivery::AtMostOnce, ..CreateNetwork::named("main", Preset::Workspace) };
+    let (network, _) = node.create_network(wish).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let bob = join(&network, "agent:bob").await;
+    let inbox = Query { limit: Some(500), view: Some(View::Inbox), ..Query::default() };
+    assert!(network.query(&bob, &inbox).await.unwrap().events.is_empty(), "the first poll begins the ring");
+    let events: Vec<Value> = (0..limits::RING_EVENTS_MAX + 5)
+        .map(|i| json!({ "id": format!("m{i}"), "type": "app.note", "target": "agent:bob" }))
+        .collect();
+    emit(&network, &alice, &events).await;
+    let mut seen = Vec::new();
+    loop {
+        let page = network.query(&bob, &inbox).await.unwrap();
+        assert!(!page.tracked);
+        if page.events.is_empty() {
+            break;
+        }
+        seen.extend(page.events.iter().map(|r| r.event.id().to_owned()));
+    }
+    assert_eq!(seen.len(), limits::RING_EVENTS_MAX);
+    assert_eq!(seen[0], "m5", "the oldest are dropped");
+    let dropped = network.counters().read().into_iter().find(|(name, _)| *name == "dropped").unwrap().1;
+    assert_eq!(dropped, 5, "and counted");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_has_at_most_networks_max() {
+    let node = node().await;
+    for i in 0..limits::NETWORKS_MAX {
+        node.create_network(CreateNetwork::named(&format!("n{i}"), Preset::Plain)).await.unwrap();
+    }
+    let fault = node.create_network(CreateNetwork::named("one too many", Preset::Plain)).await.unwrap_err();
+    assert_eq!(fault.code, ErrorCode::NetworkFull);
+    node.stop().await;
+}
