@@ -119,6 +119,11 @@ pub(crate) enum Command {
         wanted: usize,
         reply: oneshot::Sender<Result<PageAnswer, Fault>>,
     },
+    /// These went out to a member that polls.
+    Shown {
+        member: u32,
+        seqs: Vec<Seq>,
+    },
     Find {
         id: String,
         reply: oneshot::Sender<Result<Found, Fault>>,

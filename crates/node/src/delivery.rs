@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rialto_engine::input::Joined;
 use rialto_engine::{EventRecord, SessionRef, State};
 use rialto_model::{ErrorCode, Millis, Seq, limits};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -111,7 +111,12 @@ pub(crate) struct Sessions {
     ended: Vec<u64>,
     /// At-most-once mail of members that poll.
     rings: BTreeMap<u32, VecDeque<Seq>>,
+    /// What went out to a member and is in no live stream's flight: by polls, or by a stream that is gone.
+    shown: BTreeMap<u32, BTreeSet<Seq>>,
 }
+
+/// Deliveries remembered per member so that they can be explained; the newest stay.
+const SHOWN_MAX: usize = 4096;
 
 impl Live {
     fn send(&mut self, out: Out) {
@@ -236,12 +241,30 @@ impl Sessions {
                 self.by_member.remove(&live.session.member);
             }
         }
+        self.show(live.session.member, live.in_flight.iter().map(|f| f.seq));
         Some(live.session)
     }
 
     /// Something gathered that was not handed over yet.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
+    }
+
+    /// Remembers that these went out to a member.
+    pub(crate) fn show(&mut self, member: u32, seqs: impl IntoIterator<Item = Seq>) {
+        let shown = self.shown.entry(member).or_default();
+        shown.extend(seqs);
+        while shown.len() > SHOWN_MAX {
+            shown.pop_first();
+        }
+        if shown.is_empty() {
+            self.shown.remove(&member);
+        }
+    }
+
+    /// Whether an event that is still pending went out to a member before.
+    pub(crate) fn was_shown(&self, member: u32, seq: Seq) -> bool {
+        self.shown.get(&member).is_some_and(|shown| shown.contains(&seq))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -366,6 +389,13 @@ impl Sessions {
 
     /// Forgets deliveries that were acked and sends what waited behind them.
     pub(crate) fn acked(&mut self, state: &State, member: u32, committed: Seq, now: Millis) {
+        if let Some(shown) = self.shown.get_mut(&member) {
+            let floor = state.lists.acked(member).map_or(0, |a| a.floor);
+            *shown = shown.split_off(&(floor + 1));
+            if shown.is_empty() {
+                self.shown.remove(&member);
+            }
+        }
         let Some(connections) = self.by_member.get(&member) else { return };
         for connection in connections {
             let Some(live) = self.by_connection.get_mut(connection) else { continue };

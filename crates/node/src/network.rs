@@ -187,6 +187,11 @@ impl Network {
         self.ask(|reply| Command::Page { caller, view, filter, position, max, wanted, reply }).await?
     }
 
+    /// Notes that a poll hands these events to its member.
+    pub(crate) async fn shown(&self, member: u32, seqs: Vec<Seq>) {
+        let _ = self.commands.send(Command::Shown { member, seqs }).await;
+    }
+
     /// The position to read on from: `seq:n` or an event id. One that was never reached or is purged is unknown; a
     /// lenient reader begins again.
     pub async fn cursor(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {

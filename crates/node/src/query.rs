@@ -167,6 +167,16 @@ pub(crate) fn read_some(
 impl Network {
     /// Runs a read: as many visible, passing events as asked for, or until the scan bound.
     pub async fn query(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
+        let result = self.scan(caller, query).await?;
+        if let (Some(View::Inbox), Viewer::Member(member), true) = (query.view, result.viewer, result.tracked)
+            && !result.events.is_empty()
+        {
+            self.shown(member, result.events.iter().map(|r| r.event.seq).collect()).await;
+        }
+        Ok(result)
+    }
+
+    async fn scan(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
         let mut filter = query.filter.clone();
         if let Some(cursor) = &query.after {

@@ -279,6 +279,7 @@ impl Task {
                 let answer = self.page(&caller, view, &filter, position, (max, wanted), now);
                 let _ = reply.send(answer);
             }
+            Command::Shown { member, seqs } => self.sessions.show(member, seqs),
             Command::Find { id, reply } => {
                 let seq = self.find(&id).map(|found| found.map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
                 let purged = self.engine.state.book.purged;

@@ -169,21 +169,20 @@ impl Task {
             return state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id));
         };
         let mut explanation = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
-        let pending: Vec<(String, u32)> = explanation
+        let pending: Vec<(String, u32, bool)> = explanation
             .pending
             .iter()
             .filter_map(|m| {
-                state
-                    .member(*m)
-                    .map(|member| (member.address.to_string(), self.sessions.attempts(*m, record.event.seq)))
+                let (seq, member) = (record.event.seq, state.member(*m)?);
+                let attempts = self.sessions.attempts(*m, seq);
+                Some((member.address.to_string(), attempts, attempts > 0 || self.sessions.was_shown(*m, seq)))
             })
             .collect();
         for rung in explanation.json.get_mut("recipients").and_then(Value::as_array_mut).into_iter().flatten() {
-            let attempts =
-                pending.iter().find(|(a, _)| rung.get("recipient").and_then(Value::as_str) == Some(a)).map(|(_, n)| *n);
-            if let (Some(attempts), Some(map)) = (attempts, rung.as_object_mut()) {
+            let found = pending.iter().find(|(a, ..)| rung.get("recipient").and_then(Value::as_str) == Some(a));
+            if let (Some((_, attempts, went_out)), Some(map)) = (found, rung.as_object_mut()) {
                 map.insert("attempts".into(), json!(attempts));
-                if attempts > 0 {
+                if *went_out {
                     map.insert("rung".into(), "delivered".into());
                 }
             }

@@ -117,6 +117,7 @@ impl Task {
                 }
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::AckSeqs { .. }
+                | Command::Shown { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
                 | Command::Watch { .. }
