@@ -30,8 +30,28 @@ pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> R
 }
 
 /// Makes a data directory from an archive: every session is revoked.
-/// `data` is empty or does not exist; the caller has checked that.
+/// `data` is empty or does not exist; the caller has checked that. Half a node is never left behind.
 pub(crate) fn restore_archive(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+    let restored = fill(file, data, progress);
+    if restored.is_err() {
+        empty(data);
+    }
+    restored
+}
+
+/// Removes what a failed restore has made. What cannot be removed is named by the next attempt.
+fn empty(data: &Path) {
+    for entry in std::fs::read_dir(data).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).ok()
+        } else {
+            std::fs::remove_file(path).ok()
+        };
+    }
+}
+
+fn fill(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
     crate::place::private_dir(data)?;
     let total = std::fs::metadata(file).map(|m| m.len()).ok();
     let input = File::open(file).map_err(|e| CliError::file("read", file, &e))?;
@@ -42,7 +62,7 @@ pub(crate) fn restore_archive(file: &Path, data: &Path, progress: &mut dyn FnMut
         ArchiveError::Io(error) => CliError::file("read", file, &error),
         error @ ArchiveError::Damaged(_) => {
             let message = format!("{}: {error}", file.display());
-            CliError::internal(message).next(format!("remove {} and use another backup", data.display()))
+            CliError::internal(message).next("nothing was restored; use another backup")
         }
     })?;
     store.close().map_err(|e| store_error(data, &e))?;

@@ -196,6 +196,9 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
                 if told != back.counts {
                     return Err(damaged("it does not hold what its end says"));
                 }
+                if input.read(&mut [0])? > 0 {
+                    return Err(damaged("something follows its end"));
+                }
                 back.revoke_sessions()?;
                 return Ok(told);
             }
