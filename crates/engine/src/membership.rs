@@ -252,7 +252,7 @@ fn admit(
             let token = shown.iter().find_map(|t| state.token(t, now));
             match token {
                 Some(token) => {
-                    if token.agent.as_deref().is_some_and(|name| name != address.bare_name()) {
+                    if !token.speaks_for(address.as_str()) {
                         return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
                     }
                 }

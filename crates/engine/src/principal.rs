@@ -66,11 +66,8 @@ impl State {
             return Ok(Principal::Member(*member));
         }
         if let Some(token) = self.token(bearer, now) {
-            let named = token.agent.as_deref().map(|name| format!("agent:{name}"));
-            let bare = |address: &str| address.split_once(':').map_or(address, |(_, name)| name).to_owned();
-            if let (Some(claimed), Some(agent)) = (claimed, &token.agent)
-                && bare(claimed) != *agent
-            {
+            let named = token.address();
+            if claimed.is_some_and(|claimed| !token.speaks_for(claimed)) {
                 return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
             }
             let claimed = claimed.or(named.as_deref());

@@ -164,10 +164,26 @@ pub struct Token {
     pub sha256: [u8; 32],
     /// Highest role it may give.
     pub role: Option<Role>,
-    /// The one agent it speaks for.
+    /// The one agent it speaks for: a bare name (also under its `openagents:` name), or another member's address.
     pub agent: Option<String>,
     /// Wall-clock end.
     pub expires_at: Option<Millis>,
     /// When it was made.
     pub created_at: Millis,
+}
+
+impl Token {
+    /// Whether the holder may speak as this canonical address.
+    pub fn speaks_for(&self, address: &str) -> bool {
+        match self.agent.as_deref() {
+            None => true,
+            Some(other) if other.contains(':') => other == address,
+            Some(name) => matches!(address.split_once(':'), Some(("agent" | "openagents", bare)) if bare == name),
+        }
+    }
+
+    /// The address of the one it speaks for.
+    pub fn address(&self) -> Option<String> {
+        self.agent.as_ref().map(|name| if name.contains(':') { name.clone() } else { format!("agent:{name}") })
+    }
 }

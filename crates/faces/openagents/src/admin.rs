@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
-use rialto_model::{ErrorCode, Fault, Role};
+use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network};
@@ -138,6 +138,16 @@ pub(crate) async fn tokens(
     Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Tokens)).await?))
 }
 
+/// The member a token is made for, given as a bare name or an address: an agent's bare name, else the address.
+fn speaker(text: &str) -> Result<String, Refusal> {
+    let address = Address::parse(text).map_err(|e| bad("agent", &e.to_string()))?;
+    if !address.is_principal() || address.is_foreign() {
+        return Err(bad("agent", "nobody can speak as this").into());
+    }
+    let name = address.as_str().strip_prefix("agent:").unwrap_or(address.as_str());
+    Ok(name.to_owned())
+}
+
 pub(crate) async fn new_token(
     State(app): State<App>,
     Path(path): Path<Params>,
@@ -153,7 +163,8 @@ pub(crate) async fn new_token(
         Some(role) => Some(Role::from_wire(&role).ok_or_else(|| bad("role", "master, member or observer"))?),
     };
     let expires_at = body.get("expires_at").and_then(Value::as_u64);
-    let (secret, label) = app.node.add_token(&network, text("label"), role, text("agent"), expires_at).await?;
+    let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
+    let (secret, label) = app.node.add_token(&network, text("label"), role, agent, expires_at).await?;
     tracing::info!(target: "audit", network = network.id(), act = "AddToken", label, "operator");
     Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
 }
