@@ -123,6 +123,8 @@ impl Context {
             Some(id) => id.to_owned(),
             None => network_id(&node.with_credential(http.clone())).await?,
         };
+        // A session says nothing of its network, so from here on every call names it.
+        let http = if http.network().is_none() { http.with_network(Some(network.clone())) } else { http };
         let file = SessionFile::of(&self.data_dir()?, &network, &address, &http.endpoint().base());
         let by_choice = self.spoken_name().is_some();
         let options = JoinOptions {

@@ -46,6 +46,7 @@ pub(crate) struct Running {
     serving: tokio::task::JoinHandle<()>,
     agents: TaskTracker,
     streams: TaskTracker,
+    signals: Signals,
 }
 
 fn log_to_stderr(settings: &Settings) {
@@ -115,12 +116,14 @@ impl Running {
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
         };
-        Ok(Running { about, node, stop, serving, agents, streams })
+        // Before anybody is told that the node is up: from then on it may be told to stop.
+        let signals = Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
+        Ok(Running { about, node, stop, serving, agents, streams, signals })
     }
 
     /// Serves until SIGINT or SIGTERM, then closes in order.
-    pub(crate) async fn until_stopped(self) -> Result<(), CliError> {
-        wait_for_signal().await;
+    pub(crate) async fn until_stopped(mut self) -> Result<(), CliError> {
+        self.signals.next().await;
         tracing::info!("stopping");
         // Networks say goodbye first, so that streams hear `shutting_down` before their carrier closes.
         self.node.stop().await;
@@ -220,18 +223,23 @@ async fn limit_members(network: &Network, settings: &Settings) -> Result<(), Cli
     Ok(())
 }
 
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminate = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut term) => {
-                term.recv().await;
-            }
-            Err(_) => std::future::pending().await,
+/// What tells a node to stop.
+#[derive(Debug)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminate => {}
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// An event to be sent; the node fills in what is absent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Draft {
     /// Idempotency key. A draft without one gets a fresh id before it is sent, so that a repeat is recognised.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,8 +19,8 @@ pub struct Draft {
     pub source: Option<String>,
     /// Where it goes.
     pub target: String,
-    /// A JSON object.
-    pub payload: Value,
+    /// A JSON object; its bytes are sent as they are.
+    pub payload: Box<RawValue>,
     /// Metadata; reserved keys as in sheet section 4.4.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -37,10 +37,15 @@ impl Draft {
             kind: kind.into(),
             source: None,
             target: target.into(),
-            payload,
+            payload: Draft::raw(&payload),
             metadata: Map::new(),
             visibility: None,
         }
+    }
+
+    /// A value as the text that is sent.
+    pub fn raw(payload: &Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(payload).unwrap_or_else(|_| empty_object())
     }
 
     /// A chat message.

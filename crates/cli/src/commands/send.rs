@@ -6,7 +6,8 @@ use crate::render::event;
 use clap::Args;
 use rialto_client::{Draft, Emitted, Event, EventQuery};
 use rialto_model::{EventId, limits};
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::time::{Duration, Instant};
 
@@ -62,36 +63,38 @@ impl Send {
 
     fn draft(self, stdin: impl FnOnce() -> Result<String, CliError>) -> Result<Draft, CliError> {
         let target = address(&self.target)?.to_string();
-        let payload = match (self.payload.as_deref(), self.text.as_deref()) {
-            (Some("-"), _) => object(&stdin()?)?,
-            (Some(json), _) => object(json)?,
-            (None, Some("-")) => json!({ "content": stdin()?.trim_end_matches('\n') }),
-            (None, Some(text)) => json!({ "content": text }),
-            (None, None) if self.kind == MESSAGE => json!({ "content": stdin()?.trim_end_matches('\n') }),
-            (None, None) => json!({}),
-        };
-        for id in [&self.id, &self.reply_to].into_iter().flatten() {
+        let said = |text: &str| Draft::raw(&json!({ "content": text.trim_end_matches('\n') }));
+        let mut draft = Draft { id: self.id, ..Draft::new(self.kind, target, json!({})) };
+        match (self.payload.as_deref(), self.text.as_deref()) {
+            (Some("-"), _) => draft.payload = object(&stdin()?)?,
+            (Some(json), _) => draft.payload = object(json)?,
+            (None, Some("-")) => draft.payload = said(&stdin()?),
+            (None, Some(text)) => draft.payload = Draft::raw(&json!({ "content": text })),
+            (None, None) if draft.kind == MESSAGE => draft.payload = said(&stdin()?),
+            (None, None) => {}
+        }
+        for id in [&draft.id, &self.reply_to].into_iter().flatten() {
             if !EventId::is_legal(id) {
                 return Err(CliError::usage(format!("{id:?} is no event id")));
             }
         }
-        let mut metadata = Map::new();
         let mut put = |key: &str, value: Option<Value>| {
             if let Some(value) = value {
-                metadata.insert(key.to_owned(), value);
+                draft.metadata.insert(key.to_owned(), value);
             }
         };
         put("in_reply_to", self.reply_to.map(Value::from));
         put("thread", self.thread.map(Value::from));
         put("receipt", self.receipt.then_some(Value::Bool(true)));
         put("ephemeral", self.ephemeral.then_some(Value::Bool(true)));
-        Ok(Draft { id: self.id, metadata, ..Draft::new(self.kind, target, payload) })
+        Ok(draft)
     }
 }
 
-fn object(text: &str) -> Result<Value, CliError> {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value) if value.is_object() => Ok(value),
+/// The object as it was written: numbers and spaces are the sender's.
+fn object(text: &str) -> Result<Box<RawValue>, CliError> {
+    match serde_json::from_str::<Box<RawValue>>(text) {
+        Ok(raw) if raw.get().starts_with('{') => Ok(raw),
         Ok(_) => Err(CliError::usage("the payload is not a JSON object").next("write it as --payload '{\"key\": 1}'")),
         Err(error) => Err(CliError::usage(format!("the payload is not JSON: {error}"))),
     }

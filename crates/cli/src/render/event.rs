@@ -53,7 +53,9 @@ fn what(event: &Event) -> String {
             let raw = safe_line(event.payload.get());
             let short: String = raw.chars().take(PAYLOAD_CHARS_MAX).collect();
             let cut = if short.len() < raw.len() { "…" } else { "" };
-            let payload = if raw == "{}" { String::new() } else { format!(" {short}{cut}") };
+            // A redacted payload is an object of blanks.
+            let bare = payload.as_object().is_some_and(serde_json::Map::is_empty);
+            let payload = if bare { String::new() } else { format!(" {short}{cut}") };
             format!("{}{payload}", safe_line(&event.kind))
         }
     }
