@@ -1,0 +1,125 @@
+//! `who`, `channel …`, `group …`, `thread …` and `direct …`.
+
+use crate::ids;
+use crate::support::Node;
+use serde_json::json;
+
+#[test]
+fn who_is_there() {
+    let node = Node::start();
+    assert!(node.line("who").ok().err.contains("nobody yet"));
+    node.line("inbox --as bob").ok();
+    node.line("send channel/general hi").ok(); // as the person at the shell
+    let roster = node.line("who --json").ok().json();
+    let names: Vec<&str> =
+        roster["agents"].as_array().unwrap().iter().map(|a| a["address"].as_str().unwrap()).collect();
+    assert_eq!(names, ["agent:bob", "human:ana"]);
+    let text = node.line("who --online").ok().out;
+    assert!(text.contains("agent:bob") && text.contains("online"), "{text}");
+    let leave = r#"{"type":"network.agent.leave","target":"core"}"#;
+    let join = r#"{"type":"network.agent.join","source":"agent:bob","target":"core"}"#;
+    node.typed("stdio", &format!("{join}\n{leave}\n")).ok();
+    assert!(!node.line("who --online").ok().out.contains("agent:bob"));
+}
+
+#[test]
+fn channels() {
+    let node = Node::start();
+    for name in ["bob", "carol"] {
+        node.words(&["inbox", "--as", name]).ok();
+    }
+    let made = node.line("channel create dev --title Development --with bob --as alice --json").ok().json();
+    assert_eq!(made["channel"], "channel/dev");
+    assert_eq!(node.line("channel members dev").ok().out, "agent:alice\nagent:bob\n");
+    assert_eq!(
+        node.line("channel members dev --json").ok().json(),
+        json!({"participants": ["agent:alice", "agent:bob"]})
+    );
+    assert_eq!(node.line("channel show channel/dev --json").ok().json()["title"], "Development");
+    assert!(node.line("channel show dev").ok().out.contains("Development"));
+    node.line("channel create dev --as bob").fails(5, "already_exists");
+    node.line("channel create a/b --as bob").fails(2, "no address");
+    let named = node.line("channel create --as alice").ok().out;
+    assert!(named.starts_with("channel/channel-"), "{named}");
+
+    node.line("channel join dev --as carol").ok();
+    node.line("send channel/dev hello --as carol --id c1").ok();
+    assert_eq!(ids(&node.line("inbox --as bob --json").ok()).last().unwrap(), "c1");
+    node.line("channel leave dev --as carol").ok();
+    node.line("channel join dev --agent carol --as alice").ok();
+    node.line("channel leave dev --agent carol --as alice").ok();
+    assert!(!node.line("channel members dev").ok().out.contains("carol"));
+
+    node.line("channel create hidden --private --as alice").ok();
+    assert!(!node.line("channel list --as carol").ok().out.contains("hidden"));
+    assert!(node.line("channel list --as alice").ok().out.contains("channel/hidden"));
+    assert!(node.line("channel list --as bob").ok().out.contains("channel/hidden"), "the first agent is the master");
+    node.line("channel join hidden --as carol").fails(3, "unknown_target");
+    node.line("send channel/hidden hi --as carol").fails(3, "unknown_target");
+    node.line("send channel/hidden quiet --as alice").ok();
+    for name in ["bob", "carol"] {
+        let read = node.words(&["history", "channel/hidden", "--as", name, "--json"]).ok();
+        assert_eq!(ids(&read), Vec::<String>::new(), "{name} does not sit there");
+    }
+
+    node.line("channel delete dev --as carol").fails(4, "forbidden");
+    node.line("channel delete dev --as alice").ok();
+    node.line("channel show dev").fails(3, "there is no channel/dev");
+    node.line("send channel/dev hi --as alice").fails(3, "unknown_target");
+    let list = node.line("channel list --json").ok().json();
+    assert!(list["channels"].as_array().unwrap().iter().all(|c| c["address"] != "channel/dev"), "{list}");
+}
+
+#[test]
+fn groups() {
+    let node = Node::start();
+    for name in ["bob", "carol", "dave"] {
+        node.words(&["inbox", "--as", name]).ok();
+    }
+    node.line("group set team bob carol").ok();
+    assert_eq!(node.line("group show team --json").ok().json()["members"], json!(["agent:bob", "agent:carol"]));
+    assert!(node.line("group show group/team").ok().out.contains("agent:bob, agent:carol"));
+    node.line("send group/team hello --as dave --id g1").ok();
+    for (name, expected) in [("bob", vec!["g1"]), ("carol", vec!["g1"]), ("dave", vec![])] {
+        assert_eq!(ids(&node.words(&["inbox", "--as", name, "--json"]).ok()), expected, "{name}");
+    }
+    node.line("group set team dave --json").ok().json();
+    let list = node.line("group list --json").ok().json();
+    assert_eq!(list["groups"][0]["members"], json!(["agent:dave"]));
+    assert!(node.line("group list").ok().out.contains("team"));
+    node.line("group delete team --json").ok().json();
+    node.line("group delete team").fails(3, "rialto group list");
+    node.line("group show team").fails(3, "team");
+    node.line("send group/team hello --as dave").fails(3, "unknown_target");
+    node.line("group set bad/name bob").fails(2, "no address");
+}
+
+#[test]
+fn threads_and_direct_rooms() {
+    let node = Node::start();
+    node.line("inbox --as bob").ok();
+    for (n, thread) in ["thread_one", "thread_one", "thread_two"].iter().enumerate() {
+        node.words(&["send", "channel/general", "hi", "--as", "alice", "--thread", thread, "--id", &format!("t{n}")])
+            .ok();
+    }
+    node.line("send channel/general beside --as alice").ok();
+    node.line("send channel/general hi --as alice --thread not-a-thread").fails(2, "thread");
+    let list = node.line("thread list general --json").ok().json();
+    let names: Vec<&str> = list["threads"].as_array().unwrap().iter().map(|t| t["thread"].as_str().unwrap()).collect();
+    assert!(names.len() == 2 && names.contains(&"thread_one") && names.contains(&"thread_two"), "{list}");
+    assert!(node.line("thread list general").ok().out.contains("thread_two"));
+    assert_eq!(ids(&node.line("thread show general thread_one --json").ok()), ["t0", "t1"]);
+    assert_eq!(ids(&node.line("history channel/general --thread thread_two --json").ok()), ["t2"]);
+    node.line("thread list nowhere").fails(3, "nowhere");
+
+    node.line("send bob one --as alice --id d1").ok();
+    node.line("send alice two --as bob --id d2").ok();
+    assert_eq!(ids(&node.line("direct show bob --as alice --json").ok()), ["d1", "d2"]);
+    assert_eq!(ids(&node.line("direct show alice --as bob --json").ok()), ["d1", "d2"]);
+    let rooms = node.line("direct list --as bob --json").ok().json();
+    assert_eq!(rooms["conversations"][0]["message_count"], 2);
+    assert_eq!(rooms["conversations"][0]["last_message"]["content"], "two");
+    assert!(node.line("direct list --as alice").ok().out.contains("agent:bob"));
+    assert_eq!(node.line("direct list --as carol --json").ok().json()["conversations"], json!([]));
+    assert_eq!(ids(&node.line("direct show alice --as carol --json").ok()), Vec::<String>::new());
+}
