@@ -9,7 +9,9 @@
 )]
 
 use rialto_model::ErrorCode;
-use rialto_model::limits::{BATCH_BYTES_MAX, EVENT_BYTES_MAX, HEADER_BYTES_MAX, METADATA_BYTES_MAX, PAYLOAD_DEPTH_MAX};
+use rialto_model::limits::{
+    BAD_FRAMES_MAX, BATCH_BYTES_MAX, EVENT_BYTES_MAX, HEADER_BYTES_MAX, METADATA_BYTES_MAX, PAYLOAD_DEPTH_MAX,
+};
 use rialto_sim::harness::{Answer, Http, Network, Server, Sse, Ws, join, note, soon};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -559,7 +561,7 @@ async fn frames_that_close_the_stream() {
         let mut ws = joined("agent:r4").await;
         // Nine, a good one, nine: still there. Ten: gone.
         for round in 0..2 {
-            for n in 0..9 {
+            for n in 1..BAD_FRAMES_MAX {
                 ws.text(bad).await;
                 let error = ws.news().await;
                 assert_eq!(
@@ -571,7 +573,7 @@ async fn frames_that_close_the_stream() {
             ws.send(&note(&format!("ok-{round}"), "core", "x")).await;
             assert!(matches!(ws.news().await["type"].as_str(), Some("network.event.ack" | "network.event.error")));
         }
-        for _ in 0..10 {
+        for _ in 0..BAD_FRAMES_MAX {
             ws.text(bad).await;
         }
         assert_eq!(ws.end().await, (Some(4400), Some("invalid_json".to_owned())), "{bad:?}");
