@@ -1,6 +1,7 @@
 //! Documents about the face, made from the tables the code uses: OpenAPI, AsyncAPI, the well-known file.
 
 use crate::app::App;
+use crate::auth::{self, Params};
 use crate::error::{Refusal, statuses};
 use crate::ops::{Access, OPS, Op, scoped_path};
 use axum::extract::{Path, State};
@@ -172,7 +173,8 @@ fn base(app: &App, headers: &HeaderMap) -> String {
 
 pub(crate) async fn asyncapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
     let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
-    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
+    let name = network.id().to_owned();
+    network_asyncapi(State(app), Path(name), headers).await
 }
 
 pub(crate) async fn network_asyncapi(
@@ -180,8 +182,10 @@ pub(crate) async fn network_asyncapi(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let network = app.node.network(&name).ok_or(ErrorCode::NetworkNotFound)?;
-    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &network)).into_response())
+    let call = auth::call(&app, &headers, &Params::new(), Some(&name), &Value::Null, false)?;
+    // A network that is not listed has no profile for strangers, and so no document.
+    crate::members::profile_json(&app, &call, &headers).await?;
+    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &call.network)).into_response())
 }
 
 /// `/.well-known/openagents.json`: listed networks only.
