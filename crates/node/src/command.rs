@@ -93,6 +93,13 @@ pub(crate) enum Command {
         frames: Vec<Bytes>,
         reply: Reply,
     },
+    /// One event whose id follows from who sends it and a key of the sender's.
+    EmitKeyed {
+        caller: Arc<Caller>,
+        key: String,
+        frame: Bytes,
+        reply: oneshot::Sender<Vec<Answered>>,
+    },
     Ack {
         caller: Arc<Caller>,
         ids: Vec<String>,

@@ -99,6 +99,12 @@ impl Network {
         self.ask(|tx| Command::Emit { connection, caller, frames, reply: Reply::Once(tx) }).await
     }
 
+    /// Emits one event without an id of its own: the same key from the same sender is the same event.
+    pub async fn emit_keyed(&self, caller: &Arc<Caller>, frame: Bytes, key: String) -> Result<Vec<Answered>, Fault> {
+        let caller = caller.clone();
+        self.ask(|reply| Command::EmitKeyed { caller, key, frame, reply }).await
+    }
+
     /// Hands a stream's frames over; answers come through its outbox, in order. Waits while the queue is full.
     pub async fn emit_stream(
         &self,

@@ -258,6 +258,10 @@ impl Task {
     fn other(&mut self, command: Command, now: Clock) {
         match command {
             Command::Emit { .. } | Command::Stop { .. } => {}
+            Command::EmitKeyed { caller, key, frame, reply } => {
+                let frame = self.keyed(&caller, &key, frame, now);
+                self.emit(0, &caller, &[frame], Reply::Once(reply), now);
+            }
             Command::Ack { caller, ids, up_to, reply } => {
                 let result = self.member_of(&caller, now).and_then(|member| {
                     let request = self.ack_request(member, &ids, up_to.as_deref(), true)?;

@@ -1,8 +1,8 @@
 //! Bounds of the listener and of the face: each is filled over a real socket and its documented error seen.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
-use rialto_model::network::Preset;
 use rialto_model::limits;
+use rialto_model::network::Preset;
 use rialto_node::{CreateNetwork, Node};
 use rialto_openagents::{App, FaceConfig};
 use rialto_serve::Listener;

@@ -53,11 +53,13 @@ async fn single(
     let wait = wait_seconds(params)?;
     let named = json!({ "network": envelope.network });
     let call = auth::call(app, headers, params, scope(path), &named, false)?;
-    let frame = match headers.get("idempotency-key") {
-        Some(key) if envelope.id.is_none() => keyed(&call, key.to_str().unwrap_or_default(), text)?,
-        _ => body.clone(),
+    let answers = match headers.get("idempotency-key") {
+        Some(key) if envelope.id.is_none() => {
+            let key = idempotency_key(key.to_str().unwrap_or_default())?;
+            call.network.emit_keyed(&call.caller, body.clone(), key).await?
+        }
+        _ => call.network.emit(&call.caller, vec![body.clone()]).await?,
     };
-    let answers = call.network.emit(&call.caller, vec![frame]).await?;
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     match &answered.result {
         Err(fault) => Err(Refusal { fault: fault.clone(), event_id: answered.event_id.clone() }),
@@ -86,22 +88,13 @@ async fn single(
     }
 }
 
-/// The same key from the same sender is the same event.
-fn keyed(call: &Call, key: &str, text: &str) -> Result<Bytes, Refusal> {
+/// The key of `Idempotency-Key`, within its bounds.
+fn idempotency_key(key: &str) -> Result<String, Refusal> {
     if key.is_empty() || key.len() > limits::IDEMPOTENCY_KEY_CHARS_MAX {
         let what = format!("Idempotency-Key is 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         return Err(Fault::new(ErrorCode::InvalidArgument, what).into());
     }
-    let who = call.caller.session.or(call.caller.bearer).unwrap_or_default();
-    let claimed = call.caller.claimed.as_deref().unwrap_or_default();
-    let mut material = who.to_vec();
-    material.extend_from_slice(claimed.as_bytes());
-    material.push(0);
-    material.extend_from_slice(key.as_bytes());
-    let id = format!("http:{:032x}", xxhash_rust::xxh3::xxh3_128(&material));
-    let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
-    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-    Ok(Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}")))
+    Ok(key.to_owned())
 }
 
 async fn batch(

@@ -6,7 +6,7 @@ use crate::metrics::Counters;
 use crate::query::Query;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
-use rialto_engine::{Caller, Clock, Effect, Route, SessionRef, StreamKey};
+use rialto_engine::{Caller, Clock, Effect, Principal, Route, SessionRef, StreamKey};
 use rialto_identity::{Secret, sha256};
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
@@ -104,6 +104,23 @@ impl Task {
                 Answered { event_id, result, durability, query: None, silent, session_id: None }
             }
         }
+    }
+
+    /// Gives a frame without an id the one that follows from its sender and the key.
+    pub(super) fn keyed(&self, caller: &Caller, key: &str, frame: Bytes, now: Clock) -> Bytes {
+        let Some(text) = std::str::from_utf8(&frame).ok().map(str::trim_start) else { return frame };
+        let said = Envelope::parse(text).ok().and_then(|e| e.source.map(std::borrow::Cow::into_owned));
+        let sender = match self.engine.state.principal(caller, said.as_deref(), now) {
+            Ok(Principal::Member(id)) => self.engine.state.member(id).map(|m| m.address.to_string()),
+            Ok(Principal::Operator | Principal::Holder { .. }) | Err(_) => {
+                said.or(caller.claimed.as_deref().map(str::to_owned))
+            }
+        };
+        let material = format!("{}\0{key}", sender.unwrap_or_default());
+        let id = format!("http:{:032x}", xxhash_rust::xxh3::xxh3_128(material.as_bytes()));
+        let Some(rest) = text.strip_prefix('{') else { return frame };
+        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+        Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}"))
     }
 
     fn seen(&self, id: Option<&str>) -> Result<Seen, Fault> {

@@ -110,6 +110,17 @@ impl Task {
                         ),
                     }
                 }
+                Command::EmitKeyed { reply, .. } => {
+                    let refused = Answered {
+                        event_id: None,
+                        result: Err(fault()),
+                        durability: Durability::Sync,
+                        query: None,
+                        silent: false,
+                        session_id: None,
+                    };
+                    let _ = reply.send(vec![refused]);
+                }
                 Command::Ack { reply, .. } | Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admin { reply, .. } | Command::View { reply, .. } | Command::Touch { reply, .. } => {
