@@ -50,20 +50,14 @@ impl State {
         let claimed = claimed.or(caller.claimed.as_deref());
         if let Some(session) = &caller.session {
             let Some((id, _)) = self.sessions.get(session) else { return Err(self.stale(session)) };
-            return match (claimed, self.member(*id)) {
-                (Some(claimed), Some(m)) if m.address.as_ref() != claimed => {
-                    Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address))
-                        .field("source"))
-                }
-                _ => Ok(Principal::Member(*id)),
-            };
+            return self.own_session(*id, claimed);
         }
         if caller.operator {
             return Ok(Principal::Operator);
         }
         let Some(bearer) = &caller.bearer else { return self.unproved(claimed) };
         if let Some((member, _)) = self.sessions.get(bearer) {
-            return Ok(Principal::Member(*member));
+            return self.own_session(*member, claimed);
         }
         if let Some(token) = self.token(bearer, now) {
             let named = token.address();
@@ -80,6 +74,16 @@ impl State {
             return self.unproved(claimed);
         }
         Err(Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here"))
+    }
+
+    /// Whoever shows a session speaks as its member, and as nobody else.
+    fn own_session(&self, id: crate::state::MemberId, claimed: Option<&str>) -> Result<Principal, Fault> {
+        match (claimed, self.member(id)) {
+            (Some(claimed), Some(m)) if m.address.as_ref() != claimed => {
+                Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address)).field("source"))
+            }
+            _ => Ok(Principal::Member(id)),
+        }
     }
 
     fn unproved(&self, claimed: Option<&str>) -> Result<Principal, Fault> {
