@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Rendered batches waiting for a slow reader.
@@ -26,6 +27,8 @@ struct Gauge {
     unanswered: AtomicIsize,
     changed: Notify,
     joined: AtomicBool,
+    /// The writer has said its last word.
+    over: CancellationToken,
 }
 
 pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
@@ -96,6 +99,7 @@ async fn read(
         {
             tokio::select! {
                 () = gauge.changed.notified() => {}
+                () = gauge.over.cancelled() => break,
                 () = tx.closed() => break,
             }
         }
@@ -111,6 +115,7 @@ async fn read(
                     break Some(refused(&Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join"), None));
                 }
             }
+            () = gauge.over.cancelled() => break None,
             () = tx.closed() => break None,
         }
     };
@@ -127,6 +132,7 @@ async fn write(
     tx: mpsc::Sender<Batch>,
     gauge: Arc<Gauge>,
 ) {
+    let _over = gauge.over.clone().drop_guard();
     while let Some(mut outs) = inbox.recv().await {
         while let Ok(more) = inbox.try_recv() {
             outs.extend(more);
