@@ -76,6 +76,8 @@ impl Server {
             command.env_remove(name);
         }
         command.args(["up", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data"]).arg(data);
+        // Nobody's own configuration counts here.
+        command.env("XDG_CONFIG_HOME", data.with_extension("no-configuration"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
