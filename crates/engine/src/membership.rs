@@ -159,7 +159,13 @@ fn joining_address(state: &State, input: &Emit<'_>, wish: &Wish) -> Result<Addre
     if !may_be_joined(&address) {
         return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")).field("agent_id"));
     }
-    Ok(address)
+    // The operator's word is good for the address it was given for.
+    match input.caller.claimed.as_deref().filter(|only| input.caller.operator && *only != address.as_str()) {
+        Some(only) => {
+            Err(Fault::new(ErrorCode::SourceMismatch, format!("this connection joins as {only} only")).field("source"))
+        }
+        None => Ok(address),
+    }
 }
 
 fn may_be_joined(address: &Address) -> bool {

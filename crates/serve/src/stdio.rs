@@ -4,9 +4,10 @@
 //! UTF-8 lines, one event or array each; what is not an event never reaches the child's stdin.
 
 use bytes::Bytes;
-use rialto_model::{Address, Envelope, ErrorCode, Fault, limits};
+use rialto_model::{Address, ErrorCode, Fault, limits};
 use rialto_node::{Caller, Dialect, Network, Out};
 use rialto_openagents::stream::{Conversation, Renderer, converse, error_line};
+use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -19,6 +20,9 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(60);
 /// A child may finish for this long after its stdin closed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Answers to what the child said last come within this time of one another.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// An agent to be started.
 #[derive(Debug, Clone)]
@@ -66,7 +70,9 @@ impl Spawned {
 
     async fn talk(&self, mut child: Child, stop: &CancellationToken) {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return };
-        let caller = Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() };
+        // An operator's join for one address: the engine refuses any other.
+        let claimed = Some(self.address.as_str().into());
+        let caller = Caller { operator: true, claimed, dialect: Some(Dialect::Stream), ..Caller::default() };
         let (mut conversation, renderer, inbox) = converse(&self.network, caller);
         let (refusals, refused) = mpsc::channel(64);
         let writer = tokio::spawn(write(stdin, renderer, inbox, refused));
@@ -80,12 +86,9 @@ impl Spawned {
                 Ok(Line::End) | Err(_) => break,
                 Ok(Line::TooLong) => Fault::from(ErrorCode::TooLarge),
                 Ok(Line::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => continue,
-                Ok(Line::Text(text)) => match self.admits(&text) {
-                    Err(fault) => fault,
-                    Ok(()) => match self.pass(&mut conversation, text).await {
-                        Ok(()) => continue,
-                        Err(()) => break,
-                    },
+                Ok(Line::Text(text)) => match self.pass(&mut conversation, text).await {
+                    Ok(()) => continue,
+                    Err(()) => break,
                 },
             };
             if refusals.send(refusal).await.is_err() {
@@ -104,24 +107,6 @@ impl Spawned {
         conversation.receive(text).await.map(|_| ()).map_err(|code| {
             tracing::warn!(agent = self.name, %code, "the conversation ended");
         })
-    }
-
-    /// A join is for the configured address alone.
-    fn admits(&self, text: &[u8]) -> Result<(), Fault> {
-        let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
-        if !text.contains("network.agent.join") {
-            return Ok(());
-        }
-        let foreign = || Fault::new(ErrorCode::SourceMismatch, format!("this agent joins as {} only", self.address));
-        let Ok(envelope) = Envelope::parse(text) else { return Err(foreign()) };
-        if envelope.kind != "network.agent.join" {
-            return Ok(());
-        }
-        let payload: serde_json::Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
-        let named = [envelope.source.as_deref(), payload.get("agent_id").and_then(serde_json::Value::as_str)];
-        let own = |name: &str| Address::parse(name).is_ok_and(|a| a == self.address);
-        let mut named = named.into_iter().flatten().peekable();
-        if named.peek().is_some() && named.all(own) { Ok(()) } else { Err(foreign()) }
     }
 }
 
@@ -173,28 +158,42 @@ async fn write(
     mut refused: mpsc::Receiver<Fault>,
 ) {
     loop {
-        let (frames, close) = tokio::select! {
-            outs = inbox.recv() => {
-                let Some(outs) = outs else { return };
-                let rendered = renderer.render(outs).await;
-                (rendered.frames, rendered.close.is_some())
-            }
-            fault = refused.recv() => match fault {
-                Some(fault) => (vec![error_line(&fault)], false),
-                // The child's output ended: what is still on its way is written, then its input closes.
-                None => {
-                    inbox.close();
-                    (Vec::new(), false)
-                }
+        tokio::select! {
+            outs = inbox.recv() => match outs {
+                Some(outs) => if !pass(&mut stdin, &mut renderer, outs).await { return },
+                None => return,
             },
-        };
-        let mut text = Vec::new();
-        for frame in frames {
-            text.extend_from_slice(&frame);
-            text.push(b'\n');
+            fault = refused.recv() => match fault {
+                Some(fault) => if !lines(&mut stdin, &[error_line(&fault)]).await { return },
+                None => break,
+            },
         }
-        if stdin.write_all(&text).await.is_err() || stdin.flush().await.is_err() || close || inbox.is_closed() {
+    }
+    // The child's output ended: answers that are still on their way are written, then its input closes.
+    while let Ok(Some(outs)) = tokio::time::timeout(LAST_ANSWERS, inbox.recv()).await {
+        if !pass(&mut stdin, &mut renderer, outs).await {
             return;
         }
     }
+}
+
+/// Renders and writes all of it; false when the child is gone or the stream ends by it.
+async fn pass(stdin: &mut ChildStdin, renderer: &mut Renderer, outs: Vec<Out>) -> bool {
+    let mut outs = VecDeque::from(outs);
+    while !outs.is_empty() {
+        let rendered = renderer.render(&mut outs).await;
+        if !lines(stdin, &rendered.frames).await || rendered.close.is_some() {
+            return false;
+        }
+    }
+    true
+}
+
+async fn lines(stdin: &mut ChildStdin, frames: &[Bytes]) -> bool {
+    let mut text = Vec::new();
+    for frame in frames {
+        text.extend_from_slice(frame);
+        text.push(b'\n');
+    }
+    stdin.write_all(&text).await.is_ok() && stdin.flush().await.is_ok()
 }

@@ -18,6 +18,8 @@ import json, sys
 def say(e): print(json.dumps(e), flush=True)
 say({"id": "no", "type": "network.agent.join", "source": "agent:mallory", "target": "core"})
 assert json.loads(sys.stdin.readline())["payload"]["code"] == "source_mismatch"
+print('[{"type": "network.agent.j\\u006fin", "source": "agent:mallory", "target": "core"}]', flush=True)
+assert json.loads(sys.stdin.readline())["payload"]["code"] == "source_mismatch"
 say({"type": "network.agent.join", "source": "agent:bot", "target": "core"})
 for line in sys.stdin:
     e = json.loads(line)

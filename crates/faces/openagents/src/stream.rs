@@ -9,9 +9,14 @@ use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Answered, Caller, Network, Out, Outbox};
 use serde_json::value::RawValue;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// Bytes rendered for one write, about.
+const RENDER_BYTES: usize = 4 << 20;
+/// Events read from the store at once.
+const STORED_AT_ONCE: usize = 32;
 /// The join must come within this time.
 pub const JOIN_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -130,12 +135,18 @@ fn chunks(mut frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
 }
 
 impl Renderer {
-    /// Renders what the outbox brought. Reads stored events as needed.
-    pub async fn render(&mut self, outs: Vec<Out>) -> Rendered {
+    /// Renders what the outbox brought, from the front, until it is enough for one write or ends the stream. Reads
+    /// stored events as needed, so that a long backlog is never in memory as a whole.
+    pub async fn render(&mut self, outs: &mut VecDeque<Out>) -> Rendered {
         let mut rendered = Rendered::default();
         let mut accepted: Vec<(String, u64)> = Vec::new();
         let mut durability = "sync";
-        for out in outs {
+        let mut bytes = 0;
+        let mut seen = 0;
+        while bytes < RENDER_BYTES && rendered.close.is_none() {
+            bytes += rendered.frames.get(seen..).unwrap_or_default().iter().map(Bytes::len).sum::<usize>();
+            seen = rendered.frames.len();
+            let Some(out) = outs.pop_front() else { break };
             match out {
                 Out::Answers(answers) => {
                     for answered in answers {
@@ -145,10 +156,14 @@ impl Renderer {
                     }
                 }
                 Out::Delivery { frame, .. } => rendered.frames.push(frame),
-                Out::Stored(attempts) => self.stored(&attempts, &mut rendered).await,
+                Out::Stored(mut attempts) => {
+                    let rest = attempts.split_off(attempts.len().min(STORED_AT_ONCE));
+                    if !rest.is_empty() {
+                        outs.push_front(Out::Stored(rest));
+                    }
+                    self.stored(&attempts, &mut rendered).await;
+                }
                 Out::Signal(event) => rendered.frames.push(Bytes::copy_from_slice(event.json().as_bytes())),
-                // Who left was told so: its session's end is no news.
-                Out::Close(_) if rendered.close.is_some() => {}
                 Out::Close(code) => {
                     self.flush_acks(&mut accepted, durability, &mut rendered);
                     let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
