@@ -121,6 +121,7 @@ pub(crate) async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
     let patch = object(&body)?;
     if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), named(&app, &path))
         && app.node.network(name).is_some_and(|other| other.id() != this.id())

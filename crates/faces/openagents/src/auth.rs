@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::error::Refusal;
 use axum::http::HeaderMap;
-use rialto_model::{Address, ErrorCode, Fault};
+use rialto_model::{Address, ErrorCode, Fault, NetworkId};
 use rialto_node::identity::{Bearer, sha256};
 use rialto_node::{Caller, Dialect, Network};
 use serde_json::Value;
@@ -53,20 +53,21 @@ pub(crate) fn call(
     body: &Value,
     query_token: bool,
 ) -> Result<Call, Refusal> {
-    let text = |key: &str| body.get(key).and_then(Value::as_str).or_else(|| params.get(key).map(String::as_str));
+    let in_body = |key: &str| body.get(key).and_then(Value::as_str);
+    let text = |key: &str| in_body(key).or_else(|| params.get(key).map(String::as_str));
     let mut bearer = bearer(headers)?;
     if bearer.is_none() && query_token {
         bearer = params.get("token").map(|t| sha256(t));
     }
-    let agent_name =
-        body.get("agent_name").and_then(Value::as_str).or_else(|| params.get("agent_name").map(String::as_str));
+    let agent_name = text("agent_name");
     let compat = headers.contains_key("x-workspace-token") || agent_name.is_some();
-    let body_token = text("token").filter(|_| compat).map(sha256);
+    // Secrets stand in headers and bodies; of a URL only where nothing else is possible.
+    let body_token = in_body("token").filter(|_| compat).map(sha256);
     let bearer = bearer.or(body_token);
     let claimed =
         header(headers, "x-agent-name").or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
     let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
-    let session = header(headers, "x-session-id").or_else(|| text("session_id")).map(sha256);
+    let session = header(headers, "x-session-id").or_else(|| in_body("session_id")).map(sha256);
     let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
     let named = path.or_else(|| text("network")).or_else(|| header(headers, "x-network"));
     let not_found = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no such network here"));
@@ -80,7 +81,8 @@ pub(crate) fn call(
     let claimed = match claimed {
         None => None,
         Some(text) => Some(
-            Address::parse(&text)
+            NetworkId::parse(network.id())
+                .and_then(|own| Address::parse_in(&text, &own))
                 .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("agent_id"))?
                 .as_str()
                 .into(),

@@ -188,15 +188,19 @@ pub(crate) async fn network_asyncapi(
     Ok(axum::Json(asyncapi_json(&base(&app, &headers), &call.network)).into_response())
 }
 
+/// Whether strangers may know of the network.
+pub(crate) fn is_listed(network: &Network) -> bool {
+    network.settings().metadata.get("listed").and_then(Value::as_bool).unwrap_or(true)
+}
+
 /// `/.well-known/openagents.json`: listed networks only.
 pub(crate) async fn well_known(State(app): State<App>, headers: HeaderMap) -> Response {
     let base = base(&app, &headers);
-    let listed = |n: &Network| n.settings().metadata.get("listed").and_then(Value::as_bool).unwrap_or(true);
     let networks: Vec<Value> = app
         .node
         .networks()
         .iter()
-        .filter(|n| listed(n))
+        .filter(|n| is_listed(n))
         .map(|n| json!({ "id": n.id(), "name": n.settings().name, "profile": format!("{base}/v1/ws/{}/profile", n.id()) }))
         .collect();
     let host = base.split_once("://").map_or(base.as_str(), |(_, h)| h);

@@ -32,9 +32,11 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
 type Pick<'a> = &'a dyn Fn(&[(&'static str, u64)]) -> Vec<(String, f64)>;
 
 /// Prometheus text.
-pub(crate) async fn metrics(State(app): State<App>) -> Response {
+pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let mut out = String::new();
-    let networks = app.node.networks();
+    // Networks that are not listed are the operator's to know of.
+    let operator = auth::operator(&app, &headers).is_ok();
+    let networks: Vec<_> = app.node.networks().into_iter().filter(|n| operator || crate::docs::is_listed(n)).collect();
     let mut row = |name: &str, kind: &str, pick: Pick<'_>| {
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}");
         for network in &networks {

@@ -1,10 +1,10 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
-use crate::app::App;
+use crate::app::{App, FaceConfig};
 use crate::{admin, docs, events, members, operations, sse, ws};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
@@ -165,7 +165,7 @@ async fn not_allowed() -> Response {
 }
 
 /// DNS rebinding: a Host or Origin that is not ours is refused before anything is looked at.
-async fn check_origin(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn check_origin(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = request
         .uri()
@@ -175,21 +175,43 @@ async fn check_origin(State(app): State<App>, request: Request, next: Next) -> R
     let refuse =
         |what: String| crate::error::Refusal::from(Fault::new(ErrorCode::OriginForbidden, what)).into_response();
     if let Some(host) = &host
-        && !host_allowed(&app, host)
+        && !host_allowed(&app.config, host)
     {
         return refuse(format!("host {host:?} is not this node's; set server.allowed_hosts"));
     }
     if let Some(origin) = origin(headers)
-        && !origin_allowed(&app, &origin, host.as_deref())
+        && !origin_allowed(&app.config, &origin, host.as_deref())
     {
         return refuse(format!("origin {origin:?} is not allowed; set server.allowed_origins"));
     }
     let cors = origin(headers).filter(|o| app.config.allowed_origins.iter().any(|a| a == o));
-    let mut response = in_our_words(next.run(request).await);
+    let preflight = request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if preflight && cors.is_some() {
+        preflight_answer()
+    } else {
+        // HTTP/2 says the host elsewhere; handlers look in one place.
+        if let (false, Some(host)) = (headers.contains_key(header::HOST), host.and_then(|h| h.parse().ok())) {
+            request.headers_mut().insert(header::HOST, host);
+        }
+        in_our_words(next.run(request).await)
+    };
     if let Some(origin) = cors.and_then(|o| o.parse().ok()) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
     }
     response
+}
+
+/// What a page of an allowed origin may send.
+fn preflight_answer() -> Response {
+    const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
+    const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, x-agent-name, x-network, x-session-id, x-workspace-token";
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
 }
 
 /// Refusals of the web framework (a body too large, a malformed query, no upgrade) in the one form of all errors.
@@ -235,11 +257,10 @@ fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-fn host_allowed(app: &App, host: &str) -> bool {
+fn host_allowed(config: &FaceConfig, host: &str) -> bool {
     let name = host_name(host);
-    let listen = host_name(&app.config.listen);
-    let public = app
-        .config
+    let listen = host_name(&config.listen);
+    let public = config
         .public_url
         .as_deref()
         .and_then(|u| u.split_once("://"))
@@ -247,17 +268,17 @@ fn host_allowed(app: &App, host: &str) -> bool {
     is_loopback(name)
         || name == listen
         || public.is_some_and(|p| host_name(p).eq_ignore_ascii_case(name))
-        || app.config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(name) || h.eq_ignore_ascii_case(host))
+        || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(name) || h.eq_ignore_ascii_case(host))
 }
 
-fn origin_allowed(app: &App, origin: &str, host: Option<&str>) -> bool {
-    if app.config.allowed_origins.iter().any(|a| a == origin) {
+fn origin_allowed(config: &FaceConfig, origin: &str, host: Option<&str>) -> bool {
+    if config.allowed_origins.iter().any(|a| a == origin) {
         return true;
     }
     let Some((_, rest)) = origin.split_once("://") else { return false };
-    // One's own pages: same host, or both on loopback with the same port.
+    // One's own pages: same host, or both on loopback.
     host.is_some_and(|h| h.eq_ignore_ascii_case(rest))
-        || app.config.public_url.as_deref() == Some(origin)
+        || config.public_url.as_deref() == Some(origin)
         || is_loopback(host_name(rest)) && host.is_some_and(|h| is_loopback(host_name(h)))
 }
 
@@ -271,6 +292,54 @@ mod tests {
         assert_eq!(host_name("[::1]:8700"), "::1");
         assert_eq!(host_name("example.org"), "example.org");
         assert!(is_loopback("127.0.0.1") && is_loopback("::1") && !is_loopback("127.0.0.1.evil.example"));
+    }
+
+    fn app(origins: &[&str], hosts: &[&str]) -> FaceConfig {
+        FaceConfig {
+            public_url: Some("https://Hub.example/base".to_owned()),
+            allowed_origins: origins.iter().map(|o| (*o).to_owned()).collect(),
+            allowed_hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
+            tls: false,
+            listen: "10.0.0.7:8700".to_owned(),
+        }
+    }
+
+    #[test]
+    fn hosts_and_origins() {
+        let config = app(&["https://ui.example"], &["node.lan", "other.lan:99"]);
+        for host in [
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:8700",
+            "127.9.9.9",
+            "[::1]:8700",
+            "10.0.0.7:1",
+            "hub.EXAMPLE:443",
+            "node.lan:7",
+            "other.lan:99",
+        ] {
+            assert!(host_allowed(&config, host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:8700",
+            "[2001:db8::1]",
+            "other.lan:98",
+            "::1",
+            "",
+        ] {
+            assert!(!host_allowed(&config, host), "{host}");
+        }
+        let own = Some("hub.example");
+        for origin in ["https://ui.example", "https://hub.example", "http://HUB.example"] {
+            assert!(origin_allowed(&config, origin, own), "{origin}");
+        }
+        for origin in ["null", "https://ui.example:8443", "https://evil.example", "http://localhost:3000", ""] {
+            assert!(!origin_allowed(&config, origin, own), "{origin}");
+        }
+        assert!(origin_allowed(&config, "http://[::1]:3000", Some("127.0.0.1:8700")));
+        assert!(!origin_allowed(&config, "https://hub.example", None));
     }
 
     #[test]

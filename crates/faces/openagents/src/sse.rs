@@ -48,8 +48,8 @@ pub(crate) async fn stream(
         None => start,
     };
     ack_before(&call, &query, &params).await?;
-    let probe = Query { after: Some(format!("seq:{cursor}")), limit: Some(1), ..query.clone() };
-    let viewer = call.network.query(&call.caller, &probe).await?.viewer;
+    let view = query.view.unwrap_or(View::Log);
+    let viewer = call.network.page(&call.caller, view, &query.filter, None, 0).await?.viewer;
     if query.view == Some(View::Inbox) && !is_member(viewer) {
         return Err(Fault::new(ErrorCode::NotAMember, "an inbox belongs to a member").into());
     }
@@ -61,7 +61,7 @@ pub(crate) async fn stream(
     let stop = app.stop.clone();
     tokio::spawn(async move {
         let network = call.network.clone();
-        let reader = Reader { call, query, typed, tx, stop };
+        let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer) };
         reader.follow(cursor, head, signals).await;
         network.close_stream(connection).await;
     });
@@ -83,6 +83,8 @@ struct Reader {
     typed: bool,
     tx: mpsc::Sender<Bytes>,
     stop: CancellationToken,
+    /// An open stream keeps a member online.
+    member: bool,
 }
 
 impl Reader {
@@ -106,8 +108,7 @@ impl Reader {
             let result = match self.call.network.query(&self.call.caller, &next).await {
                 Ok(result) => result,
                 Err(fault) => {
-                    let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
-                    self.send(format!("event: control\ndata: {data}\n\n")).await;
+                    self.refused(&fault).await;
                     return;
                 }
             };
@@ -132,13 +133,17 @@ impl Reader {
 
     /// Passes signals on until something was committed; false when it is over.
     async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut mpsc::Receiver<Vec<Out>>) -> bool {
+        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
         loop {
             tokio::select! {
-                changed = head.changed() => return changed.is_ok(),
+                changed = head.changed() => {
+                    if changed.is_err() {
+                        self.refused(&ErrorCode::ShuttingDown.into()).await;
+                    }
+                    return changed.is_ok();
+                }
                 () = self.tx.closed() => return false,
-                outs = signals.recv() => {
-                    // A dropped watcher only means no more signals.
-                    let Some(outs) = outs else { return head.changed().await.is_ok() };
+                Some(outs) = signals.recv() => {
                     for out in outs {
                         if let Out::Signal(event) = out && self.wants(&event) {
                             let name = self.name(event.kind());
@@ -149,12 +154,28 @@ impl Reader {
                     }
                 }
                 () = self.stop.cancelled() => {
-                    self.send("event: control\ndata: {\"code\":\"shutting_down\"}\n\n".to_owned()).await;
+                    self.refused(&ErrorCode::ShuttingDown.into()).await;
                     return false;
                 }
-                () = tokio::time::sleep(KEEPALIVE) => if !self.send(": keepalive\n\n".to_owned()).await { return false },
+                _ = quiet.tick() => if !self.keep_alive().await { return false },
             }
         }
+    }
+
+    /// After a while of silence: the reader hears that the stream lives, the network that the member does.
+    async fn keep_alive(&self) -> bool {
+        if self.member
+            && let Err(fault) = self.call.network.heartbeat(&self.call.caller).await
+        {
+            self.refused(&fault).await;
+            return false;
+        }
+        self.send(": keepalive\n\n".to_owned()).await
+    }
+
+    async fn refused(&self, fault: &Fault) -> bool {
+        let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
+        self.send(format!("event: control\ndata: {data}\n\n")).await
     }
 
     /// Signals obey the same filters as events.

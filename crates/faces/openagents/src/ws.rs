@@ -14,6 +14,7 @@ use futures_util::{FutureExt, SinkExt, StreamExt};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::{Caller, Dialect, Out};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::Duration;
@@ -64,6 +65,8 @@ struct Gauge {
     unanswered: AtomicIsize,
     changed: Notify,
     joined: AtomicBool,
+    /// The writer is done.
+    ended: CancellationToken,
 }
 
 /// Runs until the peer leaves, the session ends or the node stops. What was not acked is still pending.
@@ -78,7 +81,7 @@ async fn run(
     let gauge = Arc::new(Gauge::default());
     let (close, closing) = mpsc::channel(1);
     let writer = tokio::spawn(write(sink, renderer, inbox, closing, gauge.clone(), stop));
-    let ended = read(&mut stream, &mut conversation, &gauge, &writer).await;
+    let ended = read(&mut stream, &mut conversation, &gauge).await;
     if let Some((code, reason)) = ended {
         let _ = close.send((code, reason)).await;
     }
@@ -92,7 +95,6 @@ async fn read(
     stream: &mut SplitStream<WebSocket>,
     conversation: &mut Conversation,
     gauge: &Gauge,
-    writer: &tokio::task::JoinHandle<()>,
 ) -> Option<(u16, &'static str)> {
     let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
     loop {
@@ -101,7 +103,7 @@ async fn read(
         {
             tokio::select! {
                 () = gauge.changed.notified() => {}
-                () = writer_gone(writer) => return None,
+                () = gauge.ended.cancelled() => return None,
             }
         }
         let joined = gauge.joined.load(Ordering::Acquire);
@@ -112,7 +114,7 @@ async fn read(
                 if gauge.joined.load(Ordering::Acquire) != joined { continue }
                 return Some(if joined { (1011, "silent") } else { (4408, "join_required") });
             }
-            () = writer_gone(writer) => return None,
+            () = gauge.ended.cancelled() => return None,
         };
         let mut texts: Vec<Bytes> = Vec::new();
         let mut next = first;
@@ -150,12 +152,6 @@ async fn read(
     }
 }
 
-async fn writer_gone(writer: &tokio::task::JoinHandle<()>) {
-    while !writer.is_finished() {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-}
-
 type Sink = SplitSink<WebSocket, Message>;
 
 /// Writes what the outbox brings: one flush per commit. Owns the sink until the end.
@@ -167,6 +163,8 @@ async fn write(
     gauge: Arc<Gauge>,
     stop: CancellationToken,
 ) {
+    // However this ends, the reader hears of it.
+    let _ended = gauge.ended.clone().drop_guard();
     let mut ping = tokio::time::interval_at(tokio::time::Instant::now() + PING_EVERY, PING_EVERY);
     let mut close = None;
     while close.is_none() {
@@ -182,23 +180,25 @@ async fn write(
                 while outs.len() < RENDER_ITEMS && let Ok(more) = inbox.try_recv() {
                     outs.extend(more);
                 }
-                let rendered = renderer.render(outs).await;
-                if rendered.joined {
-                    gauge.joined.store(true, Ordering::Release);
+                let mut outs = VecDeque::from(outs);
+                while close.is_none() && !outs.is_empty() {
+                    let rendered = renderer.render(&mut outs).await;
+                    if rendered.joined {
+                        gauge.joined.store(true, Ordering::Release);
+                    }
+                    close = rendered.close.map(|c| (c.code, c.reason));
+                    if !send(&mut sink, rendered.frames).await {
+                        close = close.or(Some((4429, "stalled")));
+                    }
+                    gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
+                    gauge.changed.notify_one();
                 }
-                close = rendered.close.map(|c| (c.code, c.reason));
-                if !send(&mut sink, rendered.frames).await {
-                    close = close.or(Some((4429, "stalled")));
-                }
-                gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
-                gauge.changed.notify_one();
             }
             reason = closing.recv() => {
                 close = Some(reason.unwrap_or((1000, "")));
                 // Answers that are still on their way are worth more than a quick goodbye.
                 while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(200), inbox.recv()).await {
-                    let rendered = renderer.render(outs).await;
-                    if !send(&mut sink, rendered.frames).await { break }
+                    if !pass(&mut sink, &mut renderer, outs).await { break }
                 }
                 tell_why(&mut sink, &renderer, close).await;
             }
@@ -207,8 +207,7 @@ async fn write(
                 // The network's task says goodbye through the outbox; this is for streams that never joined.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 while let Ok(outs) = inbox.try_recv() {
-                    let rendered = renderer.render(outs).await;
-                    if !send(&mut sink, rendered.frames).await { break }
+                    if !pass(&mut sink, &mut renderer, outs).await { break }
                 }
                 send(&mut sink, vec![renderer.refusal(ErrorCode::ShuttingDown)]).await;
                 close = Some((1001, ErrorCode::ShuttingDown.as_str()));
@@ -217,7 +216,18 @@ async fn write(
     }
     let (code, reason) = close.unwrap_or((1000, ""));
     let _ = send_one(&mut sink, Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
-    gauge.changed.notify_one();
+}
+
+/// Renders and sends all of it; false when the peer does not take it or the stream ends by it.
+async fn pass(sink: &mut Sink, renderer: &mut Renderer, outs: Vec<Out>) -> bool {
+    let mut outs = VecDeque::from(outs);
+    while !outs.is_empty() {
+        let rendered = renderer.render(&mut outs).await;
+        if !send(sink, rendered.frames).await || rendered.close.is_some() {
+            return false;
+        }
+    }
+    true
 }
 
 /// A close that is about an error is preceded by that error.

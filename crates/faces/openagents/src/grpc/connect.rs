@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Caller, Dialect, Out};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use tokio::sync::{Notify, mpsc};
@@ -19,6 +20,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Rendered batches waiting for a slow reader.
 const BATCHES: usize = 8;
+/// Things rendered into one message stream turn, about.
+const RENDER_ITEMS: usize = 4096;
 /// Events taken from the stream in one go.
 const READ_EVENTS: usize = 256;
 
@@ -132,28 +135,34 @@ async fn write(
     tx: mpsc::Sender<Batch>,
     gauge: Arc<Gauge>,
 ) {
+    // After a goodbye the client's half is of no use: the reader ends, and with it the call.
     let _over = gauge.over.clone().drop_guard();
     while let Some(mut outs) = inbox.recv().await {
-        while let Ok(more) = inbox.try_recv() {
+        while outs.len() < RENDER_ITEMS
+            && let Ok(more) = inbox.try_recv()
+        {
             outs.extend(more);
         }
-        let rendered = renderer.render(outs).await;
-        if rendered.joined {
-            gauge.joined.store(true, Ordering::Release);
-        }
-        let mut batch: Batch =
-            rendered.frames.iter().filter_map(|f| std::str::from_utf8(f).ok()).map(|t| Ok(event_of(t))).collect();
-        let close = rendered.close;
-        if let Some(error) = close.and_then(|c| c.error) {
-            batch.push(Err(refused(&error.into(), None)));
-        }
-        if !batch.is_empty() && tx.send(batch).await.is_err() {
-            return;
-        }
-        gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
-        gauge.changed.notify_one();
-        if close.is_some() {
-            return;
+        let mut outs = VecDeque::from(outs);
+        while !outs.is_empty() {
+            let rendered = renderer.render(&mut outs).await;
+            if rendered.joined {
+                gauge.joined.store(true, Ordering::Release);
+            }
+            let mut batch: Batch =
+                rendered.frames.iter().filter_map(|f| std::str::from_utf8(f).ok()).map(|t| Ok(event_of(t))).collect();
+            let close = rendered.close;
+            if let Some(error) = close.and_then(|c| c.error) {
+                batch.push(Err(refused(&error.into(), None)));
+            }
+            if !batch.is_empty() && tx.send(batch).await.is_err() {
+                return;
+            }
+            gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
+            gauge.changed.notify_one();
+            if close.is_some() {
+                return;
+            }
         }
     }
 }

@@ -4,8 +4,9 @@ use super::pb;
 use crate::error::statuses;
 use bytes::Bytes;
 use prost::Message as _;
+use rialto_model::Fault;
 use rialto_model::json::push_string;
-use rialto_model::{Envelope, Fault};
+use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -44,18 +45,41 @@ pub(super) fn frame_of(event: &pb::Event) -> Bytes {
 
 /// The protobuf form of our own canonical JSON.
 pub(super) fn event_of(json: &str) -> pb::Event {
-    let Ok(e) = Envelope::parse(json) else { return pb::Event::default() };
-    pb::Event {
-        id: e.id.map(Into::into).unwrap_or_default(),
-        r#type: e.kind.into_owned(),
-        source: e.source.map(Into::into).unwrap_or_default(),
-        target: e.target.into_owned(),
-        payload: e.payload.into_owned().into_bytes(),
-        metadata: e.metadata.as_bytes().to_vec(),
-        timestamp: e.timestamp.and_then(|t| t.parse().ok()).unwrap_or(0),
-        network: e.network.map(Into::into).unwrap_or_default(),
-        visibility: e.visibility.map(|v| v.as_str().to_owned()).unwrap_or_default(),
+    // Bounds are for what clients send: a page of events is larger than any event.
+    match serde_json::from_str::<Own<'_>>(json) {
+        Ok(own) => pb::Event {
+            id: own.id,
+            r#type: own.kind,
+            source: own.source,
+            target: own.target,
+            payload: own.payload.get().as_bytes().to_vec(),
+            metadata: own.metadata.get().as_bytes().to_vec(),
+            timestamp: own.timestamp,
+            network: own.network,
+            visibility: own.visibility,
+        },
+        Err(error) => {
+            tracing::error!(%error, "an event of our own cannot be read");
+            pb::Event::default()
+        }
     }
+}
+
+/// The nine fields as we write them.
+#[derive(serde::Deserialize)]
+struct Own<'a> {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    source: String,
+    target: String,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+    timestamp: i64,
+    network: String,
+    visibility: String,
 }
 
 /// A refusal as a message.
@@ -96,6 +120,10 @@ mod tests {
             visibility: "direct".into(),
         };
         let frame = frame_of(&event);
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        let large = format!("{{\"deep\":{deep},\"text\":\"{}\"}}", "x".repeat(2 << 20));
+        let page = crate::wire::server_event("network.events.response", "agent:a", "a1b2c3d4", &large, None);
+        assert_eq!(event_of(page.json()).payload.len(), large.len());
         assert_eq!(event_of(std::str::from_utf8(&frame).unwrap()), event);
     }
 
