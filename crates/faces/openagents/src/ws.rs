@@ -117,6 +117,7 @@ async fn read(
             () = gauge.ended.cancelled() => return None,
         };
         let mut texts: Vec<Bytes> = Vec::new();
+        let mut bytes = 0;
         let mut next = first;
         let ended = loop {
             match next {
@@ -127,10 +128,13 @@ async fn read(
                     break Some(why.into_iter().find(|(word, _)| told.contains(word)).map(|(_, close)| close));
                 }
                 Some(Ok(Message::Binary(_))) => break Some(Some((1003, "text frames only"))),
-                Some(Ok(Message::Text(text))) => texts.push(text.into()),
+                Some(Ok(Message::Text(text))) => {
+                    bytes += text.len();
+                    texts.push(text.into());
+                }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             }
-            if texts.len() >= READ_TEXTS {
+            if texts.len() >= READ_TEXTS || bytes >= limits::BATCH_BYTES_MAX {
                 break None;
             }
             match stream.next().now_or_never() {
