@@ -1,6 +1,6 @@
 //! The async shell and the one door: sessions, clock, commit path, delivery, shutdown.
 //!
-//! Every face calls [`Network::emit`], [`Network::ack`], [`Network::open_stream`], [`Network::page`] and [`Network::query`];
+//! Every face calls [`Network::emit`], [`Network::ack`], [`Network::emit_stream`], [`Network::page`] and [`Network::query`];
 //! none checks a permission, dedupes, retries or stores by itself.
 //! Not here: sockets and wire forms.
 
