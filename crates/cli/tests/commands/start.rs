@@ -138,3 +138,63 @@ fn doctor_is_content_with_a_fresh_node() {
     let report = node.line("doctor --json").ok().json();
     assert!(report["checks"].as_array().unwrap().iter().all(|check| check["ok"] == true), "{report}");
 }
+
+#[test]
+fn every_command_speaks_json() {
+    let node = Node::start();
+    let archive = node.path("archive");
+    let backup = format!("backup {}", archive.display());
+    let restore = format!("restore {} --data {}", archive.display(), node.path("restored").display());
+    let lines = [
+        "send channel/general hi --as alice --id m1",
+        "inbox --as bob",
+        "ack m1 --as bob",
+        "history",
+        "search hi",
+        "explain m1",
+        "who",
+        "channel create dev --as alice",
+        "channel list",
+        "channel show dev",
+        "channel members dev",
+        "channel join dev --as bob",
+        "channel leave dev --as bob",
+        "channel delete dev --as alice",
+        "group set team alice",
+        "group list",
+        "group show team",
+        "group delete team",
+        "thread list general",
+        "thread show general thread_one",
+        "direct list --as alice",
+        "direct show bob --as alice",
+        "network create lab",
+        "network list",
+        "network show lab",
+        "network pause lab",
+        "network resume lab",
+        "network archive lab",
+        "network token new --label one",
+        "network token list",
+        "network token revoke one",
+        "redact m1",
+        "doctor",
+        "verify",
+        backup.as_str(),
+        restore.as_str(),
+        "completions bash",
+        "config",
+    ];
+    for line in lines {
+        let ran = node.words(&[&line.split(' ').collect::<Vec<_>>()[..], &["--json"]].concat()).ok();
+        assert!(ran.json().is_object() && ran.out.lines().count() == 1, "{line}: {ran:?}");
+        assert_eq!(ran.err, "", "{line}");
+    }
+    // A refusal is JSON too, and on the other stream.
+    for (line, code) in [("explain none", 3), ("send a/b hi", 2), ("network show none", 3), ("restore none", 3)] {
+        let ran = node.words(&[&line.split(' ').collect::<Vec<_>>()[..], &["--json"]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{line}: {ran:?}");
+        let told: serde_json::Value = serde_json::from_str(&ran.err).unwrap_or_else(|e| panic!("{line}: {e}: {ran:?}"));
+        assert!(told["error"]["message"].is_string(), "{line}: {told}");
+    }
+}

@@ -9,9 +9,16 @@ use std::sync::mpsc;
 
 struct Program {
     child: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     lines: mpsc::Receiver<Value>,
     heard: Vec<Value>,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
 }
 
 impl Program {
@@ -25,11 +32,11 @@ impl Program {
                 tell.send(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))).ok();
             }
         });
-        Program { input: child.stdin.take().unwrap(), child, lines, heard: Vec::new() }
+        Program { input: child.stdin.take(), child, lines, heard: Vec::new() }
     }
 
     fn say(&mut self, event: &Value) {
-        writeln!(self.input, "{event}").unwrap();
+        writeln!(self.input.as_mut().unwrap(), "{event}").unwrap();
     }
 
     /// A line that passes; the others are kept.
@@ -72,7 +79,7 @@ fn the_relay_outlives_the_node() {
     let said = crate::ids(&node.line("history --type my.own --json").ok());
     assert_eq!(said, ["p1", "p2", "p3"], "each exactly once");
 
-    drop(program.input);
+    program.input = None;
     assert!(program.child.wait().unwrap().success());
     assert_eq!(crate::ids(&node.line("inbox --as prog --json").ok()), Vec::<String>::new());
 }

@@ -1,10 +1,8 @@
 //! `send`, `inbox`, `ack`, `tail`, `history`, `search` and `explain`.
 
-use crate::support::{Node, Ran, until};
+use crate::support::{Node, Ran, Running, until};
 use crate::{ids, rung};
 use serde_json::json;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
 #[test]
 fn mail_waits_is_read_and_acked() {
@@ -28,14 +26,12 @@ fn mail_waits_is_read_and_acked() {
 fn inbox_waits_for_mail() {
     let node = Node::start();
     node.line("inbox --as bob").ok();
-    let mut waiting = node.command(&["inbox", "--as", "bob", "--wait", "20", "--json"]);
-    let waiting = waiting.stdout(Stdio::piped()).spawn().unwrap();
+    let waiting = Running::start(node.command(&["inbox", "--as", "bob", "--wait", "20", "--json"]));
     std::thread::sleep(std::time::Duration::from_millis(300));
     let started = std::time::Instant::now();
     node.line("send bob wake --as alice --id wake-1").ok();
-    let output = waiting.wait_with_output().unwrap();
+    assert!(waiting.rest().contains("wake-1"));
     assert!(started.elapsed() < std::time::Duration::from_secs(10), "it was not woken");
-    assert!(String::from_utf8(output.stdout).unwrap().contains("wake-1"));
     assert_eq!(ids(&node.line("inbox --as carol --wait 1 --json").ok()), Vec::<String>::new());
 }
 
@@ -90,29 +86,22 @@ fn an_answer_is_waited_for() {
 fn tail_follows_over_a_restart() {
     let mut node = Node::start_with(&["--listen", &free_port()]);
     node.line("send channel/general before --as alice").ok();
-    let mut tail = node.command(&["tail", "channel/general", "--json", "--as", "bob"]);
-    let mut tail = tail.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let tail = Running::start(node.command(&["tail", "channel/general", "--json", "--as", "bob"]));
     until("bob to listen", || node.line("who --json").out.contains("agent:bob").then_some(()));
     std::thread::sleep(std::time::Duration::from_millis(300));
     node.line("send channel/general first --as alice --id tail-1").ok();
     node.line("send bob private --as alice --id tail-private").ok();
-    assert!(lines.next().unwrap().contains("tail-1"));
+    assert!(tail.line().contains("tail-1"));
     node.kill();
     node.restart();
     node.line("send channel/general second --as alice --id tail-2").ok();
-    assert!(lines.next().unwrap().contains("tail-2"));
-    tail.kill().unwrap();
-    tail.wait().unwrap();
+    assert!(tail.line().contains("tail-2"));
     // With a beginning, the past comes first.
-    let mut tail = node.command(&["tail", "channel/general", "--since", "1h"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let tail = Running::start(node.command(&["tail", "channel/general", "--since", "1h"]));
     for said in ["before", "first", "second"] {
-        let line = lines.next().unwrap();
+        let line = tail.line();
         assert!(line.ends_with(said), "{line}");
     }
-    tail.kill().unwrap();
-    tail.wait().unwrap();
 }
 
 /// A port that was free a moment ago: a node that is to come back needs a fixed one.

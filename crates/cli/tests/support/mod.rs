@@ -81,6 +81,56 @@ impl Ran {
     }
 }
 
+/// A command that goes on. Dropped, it is killed: a failed test leaves nothing behind.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Running {
+    /// Starts a command; its standard output is read line by line.
+    pub fn start(mut command: Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (tell, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        Running { child, lines }
+    }
+
+    /// The next line, or none within this time.
+    pub fn line_within(&self, time: Duration) -> Option<String> {
+        self.lines.recv_timeout(time).ok()
+    }
+
+    /// The next line.
+    #[track_caller]
+    pub fn line(&self) -> String {
+        self.line_within(PATIENCE).unwrap_or_else(|| panic!("it says nothing"))
+    }
+
+    /// Everything it says until it ends well.
+    #[track_caller]
+    pub fn rest(mut self) -> String {
+        let mut text = String::new();
+        while let Some(line) = self.line_within(PATIENCE) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        let status = self.child.try_wait().unwrap().or_else(|| self.child.wait().ok());
+        assert!(status.is_some_and(|s| s.success()), "{status:?}: {text}");
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
 /// A running node. Dropped, it is killed and its data goes.
 #[derive(Debug)]
 pub struct Node {
