@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use rialto_model::network::{Delivery, Preset};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Query, View};
+use rialto_node::{Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -55,5 +55,43 @@ async fn every_event_of_a_ring_comes_with_exactly_one_poll() {
     seen.sort_unstable();
     ids.sort_unstable();
     assert_eq!(seen, ids);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn after_acks_only_what_passes_the_same_filter() {
+    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Plain)).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let bob = join(&network, "agent:bob").await;
+    // More than one page of candidates.
+    for i in 0..1200 {
+        let kind = if i % 100 == 0 { "app.rare" } else { "app.note" };
+        emit(&network, &alice, json!({ "id": format!("m{i}"), "type": kind, "target": "agent:bob" })).await;
+    }
+    let up_to = network.cursor("m1000", false).await.unwrap().unwrap();
+    let rare = Filter { kind: Some("app.rare".into()), ..Filter::default() };
+    assert_eq!(network.ack_filtered(&bob, up_to, rare.clone()).await.unwrap(), 11);
+    assert_eq!(network.ack_filtered(&bob, up_to, rare).await.unwrap(), 0);
+    assert_eq!(poll(&network, &bob, 500, Some("app.rare")).await, ["m1100"]);
+    assert_eq!(network.ack_filtered(&bob, up_to, Filter::default()).await.unwrap(), 990);
+    assert_eq!(poll(&network, &bob, 1, None).await, ["m1001"]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_waiting_reader_wakes_with_the_commit() {
+    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Plain)).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let bob = join(&network, "agent:bob").await;
+    let mut head = network.head();
+    for i in 0..20 {
+        head.borrow_and_update();
+        emit(&network, &alice, json!({ "id": format!("m{i}"), "type": "app.note", "target": "agent:bob" })).await;
+        // Whoever was answered finds the position there: nobody has to wait for a tick.
+        tokio::time::timeout(std::time::Duration::from_millis(500), head.changed()).await.unwrap().unwrap();
+        assert_eq!(poll(&network, &bob, 500, None).await.len(), i + 1);
+    }
     node.stop().await;
 }
