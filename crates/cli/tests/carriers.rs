@@ -249,5 +249,5 @@ async fn every_pair_of_carriers() {
     let page = report.page();
     println!("{page}");
     assert_eq!(report.faults(), Vec::<String>::new());
-    expect_file!["../../../docs/interop.md"].assert_eq(&page);
+    expect_file![concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/interop.md")].assert_eq(&page);
 }
