@@ -48,30 +48,37 @@ pub struct QueryResult {
 impl Query {
     /// Reads the payload of `network.events.query`.
     pub fn from_payload(payload: &Value) -> Result<Query, Fault> {
-        let text = |key: &str| payload.get(key).and_then(Value::as_str).map(str::to_owned);
-        let millis = |key: &str| payload.get(key).and_then(Value::as_u64);
+        let query = Query::read(|key| match payload.get(key)? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => Some(other.to_string()),
+        })?;
+        Ok(Query { view: query.view.or(Some(View::Log)), ..query })
+    }
+
+    /// Reads the filters of a history read, whatever carries them: the same names and the same refusals everywhere.
+    pub fn read(text: impl Fn(&str) -> Option<String>) -> Result<Query, Fault> {
+        let bad = |key: &str, what: &str| Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key);
+        let number =
+            |key: &str| text(key).map(|v| v.parse().map_err(|_| bad(key, "a time in milliseconds"))).transpose();
         let descending = match text("sort").as_deref() {
             None | Some("asc") => false,
             Some("desc") => true,
-            Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "sort is asc or desc").field("sort")),
+            Some(_) => return Err(bad("sort", "asc or desc")),
         };
         let view = match text("view").as_deref() {
-            None => Some(View::Log),
+            None => None,
             Some("inbox") => Some(View::Inbox),
             Some("log") => Some(View::Log),
-            Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "view is inbox or log").field("view")),
-        };
-        let conversation = match text("conversation") {
-            None => None,
-            Some(pair) => Some(conversation(&pair)?),
+            Some(_) => return Err(bad("view", "inbox or log")),
         };
         Ok(Query {
             after: text("after"),
             before: text("before"),
-            limit: payload.get("limit").and_then(Value::as_i64),
+            limit: text("limit").map(|v| v.parse().map_err(|_| bad("limit", "a number"))).transpose()?,
             view,
-            search: text("search"),
             lenient_cursor: false,
+            search: text("search"),
             filter: Filter {
                 descending,
                 kind: text("type"),
@@ -80,11 +87,11 @@ impl Query {
                 source: text("source"),
                 target_agents: text("target_agents"),
                 member: text("member"),
-                conversation,
+                conversation: text("conversation").map(|pair| conversation(&pair)).transpose()?,
                 in_reply_to: text("in_reply_to"),
                 thread: text("thread"),
-                since: millis("since"),
-                until: millis("until"),
+                since: number("since")?,
+                until: number("until")?,
                 ..Filter::default()
             },
         })
@@ -103,7 +110,7 @@ impl Query {
 }
 
 /// `a,b` of the conversation filter.
-pub fn conversation(pair: &str) -> Result<(String, String), Fault> {
+fn conversation(pair: &str) -> Result<(String, String), Fault> {
     match pair.split_once(',') {
         Some((a, b)) if !a.is_empty() && !b.is_empty() => Ok((a.to_owned(), b.to_owned())),
         _ => Err(Fault::new(ErrorCode::InvalidArgument, "conversation is two names: a,b").field("conversation")),
@@ -224,5 +231,31 @@ impl Network {
             }
             position = last;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_payload_is_refused_where_a_query_string_is() {
+        for (key, value) in [
+            ("limit", json!("many")),
+            ("limit", json!(1.5)),
+            ("limit", json!(true)),
+            ("since", json!("yesterday")),
+            ("until", json!(-1)),
+            ("sort", json!("up")),
+            ("view", json!(["log"])),
+            ("conversation", json!("alone")),
+        ] {
+            let fault = Query::from_payload(&json!({ key: value })).unwrap_err();
+            assert_eq!((fault.code, &fault.details.unwrap()["field"]), (ErrorCode::InvalidArgument, &json!(key)));
+        }
+        let query = Query::from_payload(&json!({ "limit": 7, "since": 5, "type": "a.b", "after": null })).unwrap();
+        assert_eq!((query.limit, query.filter.since, query.filter.kind.as_deref()), (Some(7), Some(5), Some("a.b")));
+        assert_eq!((query.after, query.view), (None, Some(View::Log)));
     }
 }

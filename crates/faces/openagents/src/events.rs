@@ -11,7 +11,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
-use rialto_node::query::conversation;
 use rialto_node::{Filter, Query, QueryResult, View, Viewer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -175,48 +174,8 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
 
 /// Reads the filters of a history read from the query string.
 pub(crate) fn query_of(params: &Params, call: &Call) -> Result<Query, Refusal> {
-    let text = |key: &str| params.get(key).filter(|v| !v.is_empty()).cloned();
-    let bad = |key: &str, what: &str| {
-        Refusal::from(Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key))
-    };
-    let number = |key: &str| -> Result<Option<u64>, Refusal> {
-        text(key).map(|v| v.parse().map_err(|_| bad(key, "a time in milliseconds"))).transpose()
-    };
-    let descending = match text("sort").as_deref() {
-        None | Some("asc") => false,
-        Some("desc") => true,
-        Some(_) => return Err(bad("sort", "asc or desc")),
-    };
-    let view = match text("view").as_deref() {
-        None => default_view(call),
-        Some("inbox") => View::Inbox,
-        Some("log") => View::Log,
-        Some(_) => return Err(bad("view", "inbox or log")),
-    };
-    let limit = text("limit").map(|v| v.parse::<i64>().map_err(|_| bad("limit", "a number"))).transpose()?;
-    Ok(Query {
-        after: text("after"),
-        before: text("before"),
-        limit,
-        view: Some(view),
-        lenient_cursor: call.compat,
-        search: text("search"),
-        filter: Filter {
-            descending,
-            kind: text("type"),
-            channel: text("channel"),
-            target: text("target"),
-            source: text("source"),
-            target_agents: text("target_agents"),
-            member: text("member"),
-            conversation: text("conversation").map(|c| conversation(&c)).transpose()?,
-            in_reply_to: text("in_reply_to"),
-            thread: text("thread"),
-            since: number("since")?,
-            until: number("until")?,
-            ..Filter::default()
-        },
-    })
+    let query = Query::read(|key| params.get(key).filter(|v| !v.is_empty()).cloned())?;
+    Ok(Query { view: query.view.or_else(|| Some(default_view(call))), lenient_cursor: call.compat, ..query })
 }
 
 /// A member reads its inbox, everybody else and compat clients the log.
