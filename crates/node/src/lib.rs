@@ -21,6 +21,7 @@ pub use network::Network;
 pub use node::{CreateNetwork, Node, NodeConfig, OpenError};
 pub use query::{Query, QueryResult};
 
+pub use rialto_engine::input::Accepted;
 pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};
 pub use rialto_identity as identity;
 

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rialto_model::json::push_string;
 use rialto_model::{Event, EventParts, Fault, Visibility};
-use rialto_node::{Answered, EventRecord};
+use rialto_node::{Accepted, Answered, EventRecord};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -56,6 +56,21 @@ pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, 
     out
 }
 
+/// What every ack says, on HTTP and on streams: position, duplicate, durability, result.
+fn push_promise(out: &mut String, answered: &Answered, accepted: &Accepted) {
+    if let Some(seq) = accepted.seq {
+        out.push_str(&format!(",\"seq\":{seq}"));
+    }
+    out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
+    out.push_str(",\"durability\":\"");
+    out.push_str(answered.durability.as_str());
+    out.push('"');
+    if let Some(result) = &accepted.result {
+        out.push_str(",\"result\":");
+        out.push_str(&result.to_string());
+    }
+}
+
 /// The `data` of an accepted `POST /v1/events`: the event after mods and what the ack says.
 pub(crate) fn accepted_json(answered: &Answered, response: Option<&str>) -> String {
     let Ok(accepted) = &answered.result else { return "null".to_owned() };
@@ -71,17 +86,7 @@ pub(crate) fn accepted_json(answered: &Answered, response: Option<&str>) -> Stri
             text
         }
     };
-    if let Some(seq) = accepted.seq {
-        out.push_str(&format!(",\"seq\":{seq}"));
-    }
-    out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
-    out.push_str(",\"durability\":\"");
-    out.push_str(answered.durability.as_str());
-    out.push('"');
-    if let Some(result) = &accepted.result {
-        out.push_str(",\"result\":");
-        out.push_str(&result.to_string());
-    }
+    push_promise(&mut out, answered, accepted);
     if let Some(response) = response {
         out.push_str(",\"response\":");
         out.push_str(response);
@@ -126,17 +131,7 @@ pub(crate) fn ack_payload(answered: &Answered) -> String {
     let mut out = String::from("{\"status\":\"accepted\",\"event_id\":");
     push_string(&mut out, answered.event_id.as_deref().unwrap_or_default());
     if let Ok(accepted) = &answered.result {
-        if let Some(seq) = accepted.seq {
-            out.push_str(&format!(",\"seq\":{seq}"));
-        }
-        out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
-        out.push_str(",\"durability\":\"");
-        out.push_str(answered.durability.as_str());
-        out.push('"');
-        if let Some(result) = &accepted.result {
-            out.push_str(",\"result\":");
-            out.push_str(&result.to_string());
-        }
+        push_promise(&mut out, answered, accepted);
     }
     out.push('}');
     out
