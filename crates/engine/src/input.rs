@@ -176,11 +176,6 @@ pub enum Effect {
         /// Why.
         code: ErrorCode,
     },
-    /// Deliveries of a member changed other than by new events: look at its pending set again.
-    Rescan {
-        /// Whose.
-        member: MemberId,
-    },
 }
 
 /// Everything decided by one or more inputs, in order.

@@ -4,7 +4,7 @@ use crate::delivery::Attempt;
 use crate::query::Query;
 use bytes::Bytes;
 use rialto_engine::input::Accepted;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, SessionRef, View, Viewer};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, View, Viewer};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
@@ -110,10 +110,6 @@ pub(crate) enum Command {
         caller: Arc<Caller>,
         request: AckRequest,
         reply: oneshot::Sender<Result<u64, Fault>>,
-    },
-    AckSeqs {
-        session: SessionRef,
-        request: AckRequest,
     },
     Page {
         caller: Arc<Caller>,

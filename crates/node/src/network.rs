@@ -3,7 +3,7 @@
 use crate::command::{Answered, Command, Found, Look, Outbox, PageAnswer, Reply};
 use crate::metrics::Counters;
 use bytes::Bytes;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, SessionRef, View};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
@@ -161,11 +161,6 @@ impl Network {
                 return Ok(passing);
             }
         }
-    }
-
-    /// Acks positions of a stream's session (binary carriers that know seqs).
-    pub async fn ack_seqs(&self, session: SessionRef, request: AckRequest) {
-        let _ = self.commands.send(Command::AckSeqs { session, request }).await;
     }
 
     /// Candidates of a read.

@@ -269,12 +269,6 @@ impl Task {
                 });
                 self.count(reply, result);
             }
-            Command::AckSeqs { session, request } => {
-                let caller = Caller { stream: Some(session), ..Caller::default() };
-                if self.member_of(&caller, now).is_ok() {
-                    self.ack(session.member, &request, now);
-                }
-            }
             Command::AckThese { caller, request, reply } => {
                 let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
                 self.count(reply, result);
@@ -602,7 +596,7 @@ impl Task {
             Counters::add(&self.shared.counters.delivered, sent);
         }
         for effect in flight.after {
-            self.effect(effect, now);
+            self.effect(effect);
         }
         self.sessions.flush(&self.engine.state, self.committed, now.steady);
         for connection in self.sessions.take_ended() {
@@ -654,7 +648,7 @@ impl Task {
         }
     }
 
-    fn effect(&mut self, effect: Effect, now: Clock) {
+    fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Signal { event, route } => {
                 Counters::add(&self.shared.counters.signals, 1);
@@ -662,7 +656,6 @@ impl Task {
             }
             Effect::Revoked { member, numbers, code } => self.sessions.revoke(member, &numbers, code),
             Effect::CloseAll { code } => self.sessions.close_all(code),
-            Effect::Rescan { member } => self.sessions.acked(&self.engine.state, member, self.committed, now.steady),
         }
     }
 

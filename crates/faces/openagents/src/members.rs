@@ -44,14 +44,12 @@ pub(crate) async fn join(
     let mut payload = object(&body)?;
     let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
     let source = call.caller.claimed.clone();
-    let wants_log = call.compat;
     if let Some(map) = payload.as_object_mut() {
         map.remove("network");
         if let Some(name) = map.remove("agent_name") {
             map.insert("agent_id".into(), json!(auth::compat_address(name.as_str().unwrap_or_default())));
         }
     }
-    let _ = wants_log;
     let event = json!({ "type": "network.agent.join", "source": source, "target": "core", "payload": payload });
     let answered = one(&call, &event).await?;
     let result = answered.result.map_err(Refusal::from)?;

@@ -127,8 +127,7 @@ impl Task {
                     drop(reply.send(Err(fault())))
                 }
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::AckSeqs { .. }
-                | Command::Shown { .. }
+                Command::Shown { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
                 | Command::Watch { .. }
