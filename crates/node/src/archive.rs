@@ -302,7 +302,7 @@ impl Back<'_> {
     fn revoke_sessions(&self) -> Result<(), ArchiveError> {
         for (network, (class, seq)) in &self.networks {
             let (engine, _) =
-                crate::task::load::load(self.store, *class, *network).map_err(|e| damaged(e.to_string()))?;
+                crate::task::load::load(self.store, *class, *network, 1).map_err(|e| damaged(e.to_string()))?;
             let mut batch = Batch::new(*network);
             let mut body = Vec::new();
             for (id, member) in engine.state.roster().filter(|(_, m)| !m.sessions.is_empty()) {

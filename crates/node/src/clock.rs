@@ -1,28 +1,75 @@
 //! The node's clock: wall time for stamps, monotonic time for deadlines.
 
 use rialto_engine::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Steady time starts here, so that "a while ago" is representable right after the start.
 const STEADY_START_MS: u64 = 1 << 40;
 
-/// A source of [`Clock`] values.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeClock {
-    started: Instant,
+/// A source of [`Clock`] values. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct NodeClock(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Machine { started: Instant },
+    Driven(Arc<DrivenClock>),
+}
+
+/// A clock that somebody moves by hand: its two times go their own ways.
+#[derive(Debug)]
+pub struct DrivenClock {
+    wall: AtomicU64,
+    steady: AtomicU64,
+}
+
+impl DrivenClock {
+    /// Starts at a wall time.
+    pub fn at(wall: u64) -> DrivenClock {
+        DrivenClock { wall: AtomicU64::new(wall), steady: AtomicU64::new(STEADY_START_MS) }
+    }
+
+    /// Time passes, on both.
+    pub fn pass(&self, ms: u64) {
+        self.wall.fetch_add(ms, Ordering::Relaxed);
+        self.steady.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Somebody sets the wall clock; nothing passes.
+    pub fn leap(&self, ms: i64) {
+        let to = self.wall.load(Ordering::Relaxed).saturating_add_signed(ms);
+        self.wall.store(to, Ordering::Relaxed);
+    }
+
+    /// Now, on both clocks.
+    pub fn now(&self) -> Clock {
+        Clock { wall: self.wall.load(Ordering::Relaxed), steady: self.steady.load(Ordering::Relaxed) }
+    }
 }
 
 impl Default for NodeClock {
     fn default() -> Self {
-        NodeClock { started: Instant::now() }
+        NodeClock(Source::Machine { started: Instant::now() })
+    }
+}
+
+impl From<Arc<DrivenClock>> for NodeClock {
+    fn from(clock: Arc<DrivenClock>) -> Self {
+        NodeClock(Source::Driven(clock))
     }
 }
 
 impl NodeClock {
     /// Now, on both clocks.
     pub fn now(&self) -> Clock {
+        let started = match &self.0 {
+            Source::Machine { started } => started,
+            Source::Driven(clock) => return clock.now(),
+        };
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let steady = self.started.elapsed();
+        let steady = started.elapsed();
         Clock {
             wall: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
             steady: STEADY_START_MS + u64::try_from(steady.as_millis()).unwrap_or(0),

@@ -8,6 +8,7 @@ pub mod archive;
 pub mod clock;
 pub mod command;
 pub mod delivery;
+pub mod host;
 pub mod metrics;
 pub mod network;
 pub mod node;
@@ -17,8 +18,9 @@ pub mod task;
 pub mod verify;
 
 pub use command::{Answered, Out, Outbox, Reply};
+pub use host::Host;
 pub use network::Network;
-pub use node::{CreateNetwork, Node, NodeConfig, OpenError};
+pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
 pub use query::{Query, QueryResult};
 
 pub use rialto_engine::input::Accepted;

@@ -32,6 +32,7 @@ pub struct Network {
     pub(crate) head: watch::Receiver<Seq>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) index: Option<Arc<rialto_store::search::SearchIndex>>,
+    pub(crate) host: crate::Host,
 }
 
 /// The number of a `seq:n` cursor; nothing for an event id.
@@ -230,7 +231,8 @@ impl Network {
             return Ok(Vec::new());
         }
         let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        tokio::task::spawn_blocking(move || crate::query::read_records(store.as_ref(), number, &id, &seqs))
+        self.host
+            .blocking(move || crate::query::read_records(store.as_ref(), number, &id, &seqs))
             .await
             .map_err(|_| Fault::from(ErrorCode::Internal))?
     }
@@ -245,7 +247,8 @@ impl Network {
             return Ok((Vec::new(), 0));
         }
         let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        tokio::task::spawn_blocking(move || crate::query::read_some(store.as_ref(), number, &id, &seqs, bytes))
+        self.host
+            .blocking(move || crate::query::read_some(store.as_ref(), number, &id, &seqs, bytes))
             .await
             .map_err(|_| Fault::from(ErrorCode::Internal))?
     }
@@ -308,7 +311,7 @@ impl Network {
         let seq = record.event.seq;
         let result = self.admin(AdminOp::Redact(seq)).await?;
         let (store, index, number) = (self.store.clone(), self.index.clone(), self.shared.number);
-        let erased = tokio::task::spawn_blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
+        let erased = self.host.blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
         let failed = |what: String| {
             tracing::error!(%what, "redaction did not finish");
             Fault::new(

@@ -1,6 +1,7 @@
 //! The node: its store, its networks, its operator.
 
 use crate::command::Command;
+use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::{Network, Shared};
 use crate::task::load::{self, LoadError};
@@ -35,6 +36,31 @@ pub struct NodeConfig {
     pub budget_bytes: Option<u64>,
     /// Full-text search off.
     pub no_search: bool,
+}
+
+/// Bytes of log after which a network's snapshot is taken.
+const SNAPSHOT_BYTES: usize = 48 << 20;
+
+/// What a node is made of.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Where its records go.
+    pub store: Arc<dyn Store>,
+    /// Data directory, if it has one.
+    pub data: Option<PathBuf>,
+    /// Full-text search, if it is on.
+    pub index: Option<Arc<SearchIndex>>,
+    /// The machine below.
+    pub host: Host,
+    /// Bytes of log after which a network's snapshot is taken.
+    pub snapshot_bytes: usize,
+}
+
+impl Parts {
+    /// A store on this machine, without a data directory and search.
+    pub fn over(store: Arc<dyn Store>) -> Parts {
+        Parts { store, data: None, index: None, host: Host::default(), snapshot_bytes: SNAPSHOT_BYTES }
+    }
 }
 
 /// Why a node does not open.
@@ -101,6 +127,8 @@ struct Inner {
     creating: tokio::sync::Mutex<()>,
     index: Option<Arc<SearchIndex>>,
     stop: CancellationToken,
+    host: Host,
+    snapshot_bytes: usize,
 }
 
 /// One node. Cheap to clone.
@@ -114,35 +142,43 @@ impl Node {
     pub async fn open(config: NodeConfig) -> Result<Node, OpenError> {
         let data = config.data.clone();
         let search = !config.no_search;
-        let store =
-            tokio::task::spawn_blocking(move || open_store(&config)).await.map_err(|_| StoreError::Closed)??;
-        Node::over(store, data, search).await
+        let opened = Host::default().blocking(move || open_store(&config)).await;
+        Node::over(opened.map_err(|_| StoreError::Closed)??, data, search).await
     }
 
-    /// A node over any store.
+    /// A node over any store, on this machine.
     pub async fn over(store: Arc<dyn Store>, data: Option<PathBuf>, search: bool) -> Result<Node, OpenError> {
         let index = match data.as_ref().filter(|_| search) {
             Some(dir) => Some(Arc::new(SearchIndex::open(dir.join("search.db"))?)),
             None => None,
         };
+        Node::open_with(Parts { data, index, ..Parts::over(store) }).await
+    }
+
+    /// A node made of given parts.
+    pub async fn open_with(parts: Parts) -> Result<Node, OpenError> {
+        let Parts { store, data, index, host, snapshot_bytes } = parts;
         let node = Node {
             inner: Arc::new(Inner {
                 store: store.clone(),
                 data,
                 networks: RwLock::new(Vec::new()),
                 tasks: Mutex::new(Vec::new()),
-                admin: Secret::generate()?,
+                admin: host.secret()?,
                 next_number: AtomicU64::new(1),
                 stopping: AtomicBool::new(false),
                 started: Instant::now(),
                 creating: tokio::sync::Mutex::new(()),
                 index: index.clone(),
                 stop: CancellationToken::new(),
+                host: host.clone(),
+                snapshot_bytes,
             }),
         };
         for info in store.networks()? {
             let from = store.clone();
-            let loaded = tokio::task::spawn_blocking(move || load::load(from.as_ref(), info.class, info.network)).await;
+            let seed = host.seed();
+            let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
             let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
             node.start(engine, info.class, lsn);
@@ -168,10 +204,11 @@ impl Node {
         });
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);
-        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn };
-        let task = Task::new(shared.clone(), engine, log, inbox, head_tx);
-        let network =
-            Network { shared, commands, head, store: self.inner.store.clone(), index: self.inner.index.clone() };
+        let snapshot_bytes = self.inner.snapshot_bytes;
+        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes };
+        let task = Task::new(self.inner.host.clone(), shared.clone(), engine, log, inbox, head_tx);
+        let (store, index, host) = (self.inner.store.clone(), self.inner.index.clone(), self.inner.host.clone());
+        let network = Network { shared, commands, head, store, index, host };
         self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));
         network
@@ -203,13 +240,14 @@ impl Node {
             Policy::Open => wish.token.clone(),
             Policy::Token | Policy::Invite | Policy::DidVerify => match wish.token.clone() {
                 Some(token) => Some(token),
-                None => Some(Secret::generate().map_err(internal)?),
+                None => Some(self.inner.host.secret().map_err(internal)?),
             },
         };
         let created = self.created(&wish, name, &id).map_err(internal)?;
-        let now = crate::clock::NodeClock::default().now();
-        let mut engine =
-            State::created(&created, load::seed()).map(Engine::new).ok_or_else(|| Fault::from(ErrorCode::Internal))?;
+        let now = self.inner.host.clock().now();
+        let mut engine = State::created(&created, self.inner.host.seed())
+            .map(Engine::new)
+            .ok_or_else(|| Fault::from(ErrorCode::Internal))?;
         let mut fx = rialto_engine::Effects::default();
         let mut records = vec![Record::Change(created)];
         let mut act = |engine: &mut Engine, op: AdminOp| -> Result<(), Fault> {
@@ -239,7 +277,7 @@ impl Node {
 
     fn created(&self, wish: &CreateNetwork, name: &str, id: &str) -> Result<Change, rialto_identity::NoEntropy> {
         let number = u32::try_from(self.inner.next_number.fetch_add(1, Ordering::SeqCst)).unwrap_or(u32::MAX);
-        let salt = Secret::generate()?.sha256();
+        let salt = self.inner.host.secret()?.sha256();
         let [a, b, ..] = salt;
         let settings = Settings {
             policy: wish.policy,
@@ -252,7 +290,7 @@ impl Node {
         let names = wish.mods.clone().unwrap_or_else(|| vec!["auth".to_owned(), "persistence".to_owned()]);
         let mut list: Vec<ModConfig> = names.iter().filter_map(|n| ModConfig::standard(n).ok()).collect();
         mods::sort(&mut list);
-        let created_at = crate::clock::NodeClock::default().now().wall;
+        let created_at = self.inner.host.clock().now().wall;
         Ok(Change::Created {
             id: id.to_owned(),
             number,
@@ -266,7 +304,7 @@ impl Node {
 
     fn free_id(&self) -> Result<String, rialto_identity::NoEntropy> {
         loop {
-            let [a, b, c, d, ..] = Secret::generate()?.sha256();
+            let [a, b, c, d, ..] = self.inner.host.secret()?.sha256();
             let id = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
             if self.network(&id).is_none() && NetworkId::parse(&id).is_ok() {
                 return Ok(id);
@@ -363,7 +401,7 @@ impl Node {
         agent: Option<String>,
         expires_at: Option<u64>,
     ) -> Result<(Secret, String), Fault> {
-        let secret = Secret::generate().map_err(|_| Fault::from(ErrorCode::Internal))?;
+        let secret = self.inner.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
         let label = self.add_chosen_token(network, &secret, label, role, agent, expires_at).await?;
         Ok((secret, label))
     }
@@ -381,7 +419,7 @@ impl Node {
         let hash = secret.sha256();
         let [a, b, c, ..] = hash;
         let label = label.unwrap_or_else(|| format!("token-{a:02x}{b:02x}{c:02x}"));
-        let created_at = crate::clock::NodeClock::default().now().wall;
+        let created_at = self.inner.host.clock().now().wall;
         let token = Token { label: label.clone(), sha256: hash, role, agent, expires_at, created_at };
         network.admin(AdminOp::AddToken(token)).await?;
         Ok(label)
@@ -396,7 +434,7 @@ impl Node {
             by_class.entry(class).or_default().push(Horizon { network: network.number(), seq: seq.min(indexed) });
         }
         let store = self.inner.store.clone();
-        let freed = tokio::task::spawn_blocking(move || {
+        let freed = self.inner.host.blocking(move || {
             by_class.iter().map(|(class, horizons)| store.recycle(*class, horizons)).collect::<Result<Vec<_>, _>>()
         });
         match freed.await {
@@ -428,7 +466,7 @@ impl Node {
             let _ = task.await;
         }
         let store = self.inner.store.clone();
-        let closed = tokio::task::spawn_blocking(move || store.close()).await;
+        let closed = self.inner.host.blocking(move || store.close()).await;
         if let Ok(Err(error)) = closed {
             tracing::error!(%error, "the store did not close cleanly");
         }
@@ -448,6 +486,7 @@ fn open_store(config: &NodeConfig) -> Result<Arc<dyn Store>, StoreError> {
 async fn upkeep(node: Node) {
     loop {
         tokio::select! {
+            biased;
             () = node.inner.stop.cancelled() => return,
             () = tokio::time::sleep(UPKEEP_EVERY) => node.recycle().await,
         }

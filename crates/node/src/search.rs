@@ -104,7 +104,7 @@ pub(crate) async fn follow(node: crate::Node, index: Arc<SearchIndex>, stop: Can
         for network in node.networks() {
             let (store, index, number) = (node.store().clone(), index.clone(), network.shared.number);
             let (id, head) = (network.shared.id.clone(), *network.head().borrow());
-            let work = tokio::task::spawn_blocking(move || catch_up(store.as_ref(), &index, number, &id, head)).await;
+            let work = network.host.blocking(move || catch_up(store.as_ref(), &index, number, &id, head)).await;
             match work {
                 Ok(Ok(more)) => busy |= more,
                 Ok(Err(error)) => tracing::warn!(network = network.id(), %error, "search index lags"),
@@ -112,6 +112,7 @@ pub(crate) async fn follow(node: crate::Node, index: Arc<SearchIndex>, stop: Can
             }
         }
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(if busy { Duration::from_millis(1) } else { PAUSE }) => {}
         }
@@ -158,37 +159,44 @@ impl Network {
         let (lens, head, viewer, oldest) = (answer.page.lens, answer.head, answer.viewer, answer.oldest);
         let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
         let (filter, text) = (filter.clone(), text.to_owned());
-        let found = tokio::task::spawn_blocking(move || -> Result<Vec<Arc<EventRecord>>, Fault> {
-            let unavailable = |e: rialto_store::StoreError| {
-                tracing::warn!(error = %e, "search failed");
-                Fault::new(ErrorCode::StorageUnavailable, "the search index cannot be read")
-            };
-            let ask = IndexQuery {
-                network: number,
-                text: &text,
-                after: filter.after,
-                before: filter.before,
-                limit: rialto_store::search::ANSWERS_MAX,
-            };
-            let answer = index.query(&ask, &viewer_of(&lens)).map_err(unavailable)?;
-            let mut seqs: Vec<Seq> = answer.seqs.into_iter().filter(|s| *s > oldest && *s <= head).collect();
-            seqs.sort_unstable();
-            let mut records = read_records(store.as_ref(), number, &id, &seqs)?;
-            let tail = answer.indexed_through.max(filter.after.unwrap_or(0));
-            let tail: Vec<Seq> =
-                (tail + 1..=head).rev().take(limits::SCAN_EVENTS_MAX).collect::<Vec<_>>().into_iter().rev().collect();
-            records.extend(
-                read_records(store.as_ref(), number, &id, &tail)?
+        let found = self
+            .host
+            .blocking(move || -> Result<Vec<Arc<EventRecord>>, Fault> {
+                let unavailable = |e: rialto_store::StoreError| {
+                    tracing::warn!(error = %e, "search failed");
+                    Fault::new(ErrorCode::StorageUnavailable, "the search index cannot be read")
+                };
+                let ask = IndexQuery {
+                    network: number,
+                    text: &text,
+                    after: filter.after,
+                    before: filter.before,
+                    limit: rialto_store::search::ANSWERS_MAX,
+                };
+                let answer = index.query(&ask, &viewer_of(&lens)).map_err(unavailable)?;
+                let mut seqs: Vec<Seq> = answer.seqs.into_iter().filter(|s| *s > oldest && *s <= head).collect();
+                seqs.sort_unstable();
+                let mut records = read_records(store.as_ref(), number, &id, &seqs)?;
+                let tail = answer.indexed_through.max(filter.after.unwrap_or(0));
+                let tail: Vec<Seq> = (tail + 1..=head)
+                    .rev()
+                    .take(limits::SCAN_EVENTS_MAX)
+                    .collect::<Vec<_>>()
                     .into_iter()
-                    .filter(|r| text_of(r).is_some_and(|t| holds(&t, &text))),
-            );
-            let before = filter.before.unwrap_or(Seq::MAX);
-            records.retain(|r| r.stored && r.event.seq < before && lens.shows(r) && filter.passes(r));
-            records.dedup_by_key(|r| r.event.seq);
-            Ok(records)
-        })
-        .await
-        .map_err(|_| Fault::from(ErrorCode::Internal))??;
+                    .rev()
+                    .collect();
+                records.extend(
+                    read_records(store.as_ref(), number, &id, &tail)?
+                        .into_iter()
+                        .filter(|r| text_of(r).is_some_and(|t| holds(&t, &text))),
+                );
+                let before = filter.before.unwrap_or(Seq::MAX);
+                records.retain(|r| r.stored && r.event.seq < before && lens.shows(r) && filter.passes(r));
+                records.dedup_by_key(|r| r.event.seq);
+                Ok(records)
+            })
+            .await
+            .map_err(|_| Fault::from(ErrorCode::Internal))??;
         // The newest that fit, in the order asked for.
         let has_more = found.len() > limit;
         let mut events: Vec<Arc<EventRecord>> = found.into_iter().rev().take(limit).collect();
@@ -202,7 +210,7 @@ impl Network {
     /// How far the index has come.
     pub async fn indexed_through(&self) -> Option<Seq> {
         let (index, number) = (self.index.clone()?, self.shared.number);
-        tokio::task::spawn_blocking(move || index.indexed_through(number).ok()).await.ok()?
+        self.host.blocking(move || index.indexed_through(number).ok()).await.ok()?
     }
 }
 

@@ -10,9 +10,9 @@ pub(crate) mod load;
 mod look;
 mod recover;
 
-use crate::clock::NodeClock;
 use crate::command::{Answered, Command, Found, Out, PageAnswer, Reply};
 use crate::delivery::{Outgoing, Sessions, Wants, id_key};
+use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
 use rialto_engine::input::Joined;
@@ -40,8 +40,6 @@ const BATCH_BYTES: usize = 8 << 20;
 const RECENT_EVENTS: usize = 2 * BATCH_EVENTS;
 /// Bytes of them kept at hand.
 const RECENT_BYTES: usize = 32 << 20;
-/// Bytes of log after which a snapshot is taken.
-const SNAPSHOT_BYTES: usize = 48 << 20;
 
 /// Something to do when a batch has committed, in order.
 enum Then {
@@ -71,7 +69,9 @@ pub(crate) struct Task {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) class: Class,
     pub(crate) epoch: u64,
-    pub(crate) clock: NodeClock,
+    pub(crate) host: Host,
+    /// Bytes of log after which a snapshot is taken.
+    snapshot_bytes: usize,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) head: watch::Sender<Seq>,
     completions: mpsc::Receiver<(u64, Result<u64, StoreError>)>,
@@ -112,17 +112,20 @@ pub(crate) struct LogPlace {
     pub(crate) class: Class,
     pub(crate) epoch: u64,
     pub(crate) last_lsn: u64,
+    /// Bytes of log after which a snapshot is taken.
+    pub(crate) snapshot_bytes: usize,
 }
 
 impl Task {
     pub(crate) fn new(
+        host: Host,
         shared: Arc<Shared>,
         engine: Engine,
         log: LogPlace,
         commands: mpsc::Receiver<Command>,
         head: watch::Sender<Seq>,
     ) -> Task {
-        let LogPlace { store, class, epoch, last_lsn } = log;
+        let LogPlace { store, class, epoch, last_lsn, snapshot_bytes } = log;
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let committed = engine.state.book.head;
         let _ = head.send(committed);
@@ -132,7 +135,8 @@ impl Task {
             store,
             class,
             epoch,
-            clock: NodeClock::default(),
+            host,
+            snapshot_bytes,
             commands,
             head,
             completions,
@@ -220,7 +224,7 @@ impl Task {
             put(command);
             next = if events < BATCH_EVENTS && bytes < BATCH_BYTES { self.commands.try_recv().ok() } else { None };
         }
-        let now = self.clock.now();
+        let now = self.host.clock().now();
         // Acks and reads first: they are short and free windows.
         others.into_iter().for_each(|command| self.other(command, now));
         while !lanes.is_empty() {
@@ -491,7 +495,7 @@ impl Task {
             }
         };
         self.bytes_since_snapshot += batch.bytes();
-        if self.bytes_since_snapshot > SNAPSHOT_BYTES {
+        if self.bytes_since_snapshot > self.snapshot_bytes {
             self.bytes_since_snapshot = 0;
             flight.snapshot = Some(self.engine.state.to_snapshot());
         }
@@ -570,7 +574,7 @@ impl Task {
     }
 
     fn landed(&mut self, flight: Flight, lsn: u64) {
-        let now = self.clock.now();
+        let now = self.host.clock().now();
         let counters = &self.shared.counters;
         self.last_lsn = self.last_lsn.max(lsn);
         if flight.wrote {
@@ -607,7 +611,7 @@ impl Task {
         }
         if let Some(bytes) = flight.snapshot {
             let (store, class, number) = (self.store.clone(), self.class, self.shared.number);
-            tokio::task::spawn_blocking(move || {
+            self.host.errand(move || {
                 if let Err(error) = store.save_snapshot(class, number, lsn, &bytes) {
                     tracing::warn!(%error, "snapshot was not saved; replay will be longer");
                 }
@@ -664,7 +668,7 @@ impl Task {
         if self.flights.len() >= FLIGHTS_MAX {
             return;
         }
-        let now = self.clock.now();
+        let now = self.host.clock().now();
         self.engine.tick(now, &mut self.fx);
         let _ = self.decided(Ok(()));
         let (repeated, given_up) = self.sessions.retry(&self.engine.state, now.steady);
@@ -706,7 +710,7 @@ impl Task {
         let counters = &self.shared.counters;
         Counters::set(&counters.streams, self.sessions.len() as u64);
         Counters::set(&counters.members, self.engine.state.roster().count() as u64);
-        let now = self.clock.now();
+        let now = self.host.clock().now();
         let online = self.engine.live.presence.keys().filter(|id| self.engine.live.is_online(**id, now)).count();
         Counters::set(&counters.online, online as u64);
         Counters::set(&counters.dead, book.dead_letters.len() as u64);

@@ -5,6 +5,9 @@ use rialto_store::{Class, Store, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// Seed of look-ups that live as long as a comparison.
+const HASH_SEED: u64 = 1;
+
 /// A live network's state to compare with: the LSN it is at and its hash.
 pub type LiveStates = BTreeMap<u32, (u64, [u8; 32])>;
 
@@ -41,9 +44,9 @@ fn network(
 ) -> Value {
     let through = live.map_or(u64::MAX, |(lsn, _)| *lsn);
     let mut problem = |what: String| problems.push(json!({ "network": number, "what": what }));
-    let from_snapshot = load::load_through(store, class, number, through);
+    let from_snapshot = load::load_through(store, class, number, through, HASH_SEED);
     // A log whose beginning was freed cannot be replayed from the start.
-    let from_start = load::replay_through(store, class, number, 0, through, None).ok();
+    let from_start = load::replay_through(store, class, number, (0, through), None, HASH_SEED).ok();
     let fast = match from_snapshot {
         Ok((engine, _)) => engine,
         Err(error) => {

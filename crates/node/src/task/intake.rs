@@ -7,7 +7,7 @@ use crate::query::Query;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
 use rialto_engine::{Caller, Clock, Effect, Principal, Route, SessionRef, StreamKey};
-use rialto_identity::{Secret, sha256};
+use rialto_identity::sha256;
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -274,7 +274,7 @@ impl Task {
     fn join_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, text: &str, now: Clock) -> Answered {
         let id = envelope.id.as_deref().map(str::to_owned);
         let payload: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
-        let fresh = match Secret::generate() {
+        let fresh = match self.host.secret() {
             Ok(secret) => secret,
             Err(error) => {
                 tracing::error!(%error, "no randomness for a session");

@@ -22,8 +22,8 @@ pub enum LoadError {
 }
 
 /// Loads a network: newest snapshot, then every record behind it. Gives the LSN it is at.
-pub(crate) fn load(store: &dyn Store, class: Class, number: u32) -> Result<(Engine, u64), LoadError> {
-    load_through(store, class, number, u64::MAX)
+pub(crate) fn load(store: &dyn Store, class: Class, number: u32, seed: u64) -> Result<(Engine, u64), LoadError> {
+    load_through(store, class, number, u64::MAX, seed)
 }
 
 /// Loads a network as it was at an LSN.
@@ -32,12 +32,13 @@ pub(crate) fn load_through(
     class: Class,
     number: u32,
     through: u64,
+    seed: u64,
 ) -> Result<(Engine, u64), LoadError> {
     let snapshot = store.load_snapshot(number)?.filter(|s| s.lsn <= through);
     let mut after = 0;
     let mut engine = None;
     if let Some(snapshot) = snapshot {
-        match State::from_snapshot(&snapshot.bytes, seed()) {
+        match State::from_snapshot(&snapshot.bytes, seed) {
             Ok(state) => {
                 after = snapshot.lsn;
                 engine = Some(Engine::new(state));
@@ -45,7 +46,7 @@ pub(crate) fn load_through(
             Err(error) => tracing::warn!(network = number, %error, "snapshot is not used; the whole log is replayed"),
         }
     }
-    replay_through(store, class, number, after, through, engine)
+    replay_through(store, class, number, (after, through), engine, seed)
 }
 
 /// Replays records after one LSN and up to another into an engine; without one, the first record must create the network.
@@ -53,9 +54,9 @@ pub(crate) fn replay_through(
     store: &dyn Store,
     class: Class,
     number: u32,
-    after: u64,
-    through: u64,
+    (after, through): (u64, u64),
     engine: Option<Engine>,
+    seed: u64,
 ) -> Result<(Engine, u64), LoadError> {
     let mut engine = engine;
     let mut broken = None;
@@ -74,7 +75,7 @@ pub(crate) fn replay_through(
                             Some(format!("the log begins with record {} instead of the network's creation", r.lsn));
                         return ControlFlow::Break(());
                     };
-                    match State::created(change, seed()) {
+                    match State::created(change, seed) {
                         Some(state) => engine = Some(Engine::new(state)),
                         None => {
                             broken = Some("its creation record is not valid".to_owned());
@@ -96,10 +97,4 @@ pub(crate) fn replay_through(
         (None, None) => Err(LoadError::Unreadable { network: number, what: "nothing of it is in the log".to_owned() }),
         (Some(engine), None) => Ok((engine, last)),
     }
-}
-
-/// A fresh seed for the engine's hashers; maps keep insertion order, so it changes nothing that can be seen.
-pub(crate) fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -54,11 +54,12 @@ impl Task {
         let mut wait = Duration::from_millis(50);
         loop {
             let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
-            let loaded = tokio::task::spawn_blocking(move || {
+            let seed = self.host.seed();
+            let work = move || {
                 store.reopen(number)?;
-                load::load(store.as_ref(), class, number)
-            })
-            .await;
+                load::load(store.as_ref(), class, number, seed)
+            };
+            let loaded = self.host.blocking(work).await;
             match loaded {
                 Ok(Ok((engine, lsn))) => {
                     self.committed = engine.state.book.head;
@@ -156,7 +157,7 @@ impl Task {
         if !self.broken {
             let bytes = self.engine.state.to_snapshot();
             let (store, class, number, lsn) = (self.store.clone(), self.class, self.shared.number, self.last_lsn);
-            let saved = tokio::task::spawn_blocking(move || store.save_snapshot(class, number, lsn, &bytes)).await;
+            let saved = self.host.blocking(move || store.save_snapshot(class, number, lsn, &bytes)).await;
             if !matches!(saved, Ok(Ok(()))) {
                 tracing::warn!(?saved, "snapshot was not saved; the next start replays more");
             }
