@@ -25,7 +25,7 @@ pub(crate) fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
     if is_damage(error) {
         return StoreError::damaged(path, 0, error.to_string());
     }
-    StoreError::Database { path: path.to_path_buf(), message: error.to_string() }
+    StoreError::Database { database: path.display().to_string(), message: error.to_string() }
 }
 
 /// Whether the file itself is bad.

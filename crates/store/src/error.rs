@@ -95,10 +95,10 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// The database engine of a side table answered with an error.
-    #[error("database {}: {message}", path.display())]
+    #[error("database {database}: {message}")]
     Database {
-        /// The database file.
-        path: PathBuf,
+        /// Which database: a file, or a server and a name on it.
+        database: String,
         /// The engine's answer.
         message: String,
     },
@@ -107,7 +107,7 @@ pub enum StoreError {
 /// A damaged place: which file, where in it, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The damaged (or missing) file.
+    /// The damaged (or missing) file; a store without files names the place in its own words, such as `record 17`.
     pub file: PathBuf,
     /// Byte offset of the first bad thing.
     pub offset: u64,

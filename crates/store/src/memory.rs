@@ -220,7 +220,7 @@ impl Store for MemoryStore {
             waiting: 0,
             broken: None,
         };
-        Health { free_bytes: u64::MAX, logs: inner.logs.iter().map(log).collect(), ..Health::default() }
+        Health { logs: inner.logs.iter().map(log).collect(), ..Health::default() }
     }
 
     fn reopen(&self, _network: u32) -> Result<(), StoreError> {

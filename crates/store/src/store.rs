@@ -121,8 +121,8 @@ pub trait BlobReader: Send + Sync + fmt::Debug {
 /// How the store is.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// Bytes free on the disk (`u64::MAX` in memory).
-    pub free_bytes: u64,
+    /// Bytes free where the store writes, if it can know.
+    pub free_bytes: Option<u64>,
     /// Bytes the store takes, as counted against the disk budget.
     pub used_bytes: u64,
     /// Per log.
@@ -155,13 +155,13 @@ pub struct LogHealth {
 pub struct VerifyReport {
     /// Records whose checksum was right.
     pub records: u64,
-    /// Segments read.
+    /// Segments (or whatever the store keeps records in) read.
     pub segments: u64,
     /// Snapshots read.
     pub snapshots: u64,
     /// Blobs read.
     pub blobs: u64,
-    /// What is wrong, by file and offset.
+    /// What is wrong, and where.
     pub damage: Vec<Damage>,
 }
 
@@ -214,8 +214,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// How the store is.
     fn health(&self) -> Health;
 
-    /// Starts every log that an error stopped, in a new segment. What was acknowledged is still there; what was not may be.
-    /// Batches of this network are taken again; those it handed over before are refused, unless their fate is known.
+    /// Starts every log that an error stopped, never on what may be half written. What was acknowledged is still there; what was not
+    /// may be. Batches of this network are taken again; those it handed over before are refused, unless their fate is known.
+    /// `NoSpace`: the logs are whole and can be read, but there is no room for a batch, so none is taken.
     fn reopen(&self, network: u32) -> Result<(), StoreError>;
 
     /// Reads everything and checks it. `progress` gets bytes done and bytes in all.

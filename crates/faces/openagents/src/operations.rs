@@ -64,7 +64,9 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     row("commits_total", "counter", &|c| vec![(String::new(), get(c, "commits"))]);
     row("commit_seconds_total", "counter", &|c| vec![(String::new(), get(c, "commit_micros") / 1e6)]);
     let health = app.node.store().health();
-    let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {}", health.free_bytes);
+    if let Some(free) = health.free_bytes {
+        let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {free}");
+    }
     let _ = writeln!(out, "# TYPE rialto_store_used_bytes gauge\nrialto_store_used_bytes {}", health.used_bytes);
     let _ =
         writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", app.node.uptime().as_secs());
@@ -87,8 +89,11 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
     }
     check(
         "free space",
-        health.free_bytes > 256 << 20,
-        format!("{} bytes free, {} used by this node", health.free_bytes, health.used_bytes),
+        health.free_bytes.is_none_or(|free| free > 256 << 20),
+        match health.free_bytes {
+            Some(free) => format!("{free} bytes free, {} used by this node", health.used_bytes),
+            None => format!("{} bytes used by this node", health.used_bytes),
+        },
     );
     check(
         "damage",

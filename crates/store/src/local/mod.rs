@@ -316,7 +316,7 @@ impl<D: Disk> Store for LocalStore<D> {
         let logs: Vec<LogHealth> = self.all_lanes().into_iter().map(log).collect();
         let broken = logs.iter().find_map(|log| log.broken.clone());
         Health {
-            free_bytes: self.disk.free_space(&self.dir).unwrap_or(0),
+            free_bytes: self.disk.free_space(&self.dir).ok(),
             used_bytes: self.budget.used(),
             last_error: broken.or_else(|| self.keeper.last_error()),
             logs,
