@@ -465,6 +465,12 @@ impl Node {
         for task in tasks {
             let _ = task.await;
         }
+        if let Some(index) = self.inner.index.clone() {
+            let closed = tokio::task::spawn_blocking(move || index.close()).await;
+            if let Ok(Err(error)) = closed {
+                tracing::warn!(%error, "the search index did not close cleanly");
+            }
+        }
         let store = self.inner.store.clone();
         let closed = self.inner.host.blocking(move || store.close()).await;
         if let Ok(Err(error)) = closed {

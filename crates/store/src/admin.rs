@@ -1,11 +1,13 @@
 //! `admin.db`: what a node needs before any engine runs (settings, hash of the admin secret, registrar keys, off-network queues of
 //! faces), as texts by area and key. Every change is flushed before the call returns. The file is readable by its owner only.
+//! The database has no checksums of its own: one over all entries changes with each of them and is compared when it is opened.
 //! Not here: anything a network owns (the log), and what the texts mean.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension as _};
+use sha2::{Digest as _, Sha256};
 
 use crate::database::{failed, open, version};
 use crate::error::{At as _, StoreError};
@@ -15,6 +17,8 @@ const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRA
     PRAGMA cache_size = -256;";
 const SCHEMA: &str = "BEGIN;
     CREATE TABLE entry (area TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (area, key)) WITHOUT ROWID;
+    CREATE TABLE digest (number INTEGER PRIMARY KEY, sum INTEGER NOT NULL);
+    INSERT INTO digest (number, sum) VALUES (1, 0);
     PRAGMA user_version = 1;
     COMMIT;";
 
@@ -51,6 +55,8 @@ impl AdminDb {
         if found > VERSION {
             return Err(StoreError::NewerFormat { path, found, known: VERSION });
         }
+        let whole = is_whole(&connection).map_err(|error| failed(&path, &error))?;
+        whole.map_err(|what| StoreError::damaged(&path, 0, what))?;
         Ok(Self { path, connection: Mutex::new(connection) })
     }
 
@@ -64,19 +70,21 @@ impl AdminDb {
     pub fn set(&self, area: &str, key: &str, value: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO entry (area, key, value) VALUES (?1, ?2, ?3)
             ON CONFLICT (area, key) DO UPDATE SET value = excluded.value";
-        self.run(|connection| connection.prepare_cached(sql)?.execute([area, key, value])).map(|_| ())
+        self.change(area, key, |connection| connection.prepare_cached(sql)?.execute([area, key, value])).map(|_| ())
     }
 
     /// Sets the text of a key that has none. Returns whether it did.
     pub fn set_new(&self, area: &str, key: &str, value: &str) -> Result<bool, StoreError> {
         let sql = "INSERT INTO entry (area, key, value) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-        self.run(|connection| connection.prepare_cached(sql)?.execute([area, key, value])).map(|changed| changed == 1)
+        let changed = self.change(area, key, |connection| connection.prepare_cached(sql)?.execute([area, key, value]));
+        changed.map(|changed| changed == 1)
     }
 
     /// Removes a key. Returns whether it was there.
     pub fn remove(&self, area: &str, key: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM entry WHERE area = ?1 AND key = ?2";
-        self.run(|connection| connection.prepare_cached(sql)?.execute([area, key])).map(|changed| changed == 1)
+        let changed = self.change(area, key, |connection| connection.prepare_cached(sql)?.execute([area, key]));
+        changed.map(|changed| changed == 1)
     }
 
     /// Keys and texts of an area, by key.
@@ -89,6 +97,25 @@ impl AdminDb {
         })
     }
 
+    /// Changes one entry, and the checksum with it.
+    fn change(
+        &self,
+        area: &str,
+        key: &str,
+        call: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
+    ) -> Result<usize, StoreError> {
+        self.run(|connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let before = sum_of(&transaction, area, key)?;
+            let changed = call(&transaction)?;
+            let change = before ^ sum_of(&transaction, area, key)?;
+            let sum: i64 = transaction.query_row("SELECT sum FROM digest WHERE number = 1", [], |row| row.get(0))?;
+            transaction.execute("UPDATE digest SET sum = ?1 WHERE number = 1", [sum ^ change])?;
+            transaction.commit()?;
+            Ok(changed)
+        })
+    }
+
     fn run<T>(&self, call: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         call(&self.lock()).map_err(|error| failed(&self.path, &error))
     }
@@ -96,6 +123,38 @@ impl AdminDb {
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What an entry adds to the checksum, by exclusive or; 0 if there is none.
+fn sum_of(connection: &Connection, area: &str, key: &str) -> rusqlite::Result<i64> {
+    let sql = "SELECT value FROM entry WHERE area = ?1 AND key = ?2";
+    let value: Option<String> = connection.prepare_cached(sql)?.query_row([area, key], |row| row.get(0)).optional()?;
+    Ok(value.map_or(0, |value| sum(area, key, &value)))
+}
+
+fn sum(area: &str, key: &str, value: &str) -> i64 {
+    let mut digest = Sha256::new();
+    for part in [area, key, value] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part.as_bytes());
+    }
+    digest.finalize().iter().take(8).fold(0, |sum, byte| sum << 8 | i64::from(*byte))
+}
+
+/// Reads everything: the structure of the file, and the entries against their checksum.
+fn is_whole(connection: &Connection) -> rusqlite::Result<Result<(), String>> {
+    let structure: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if structure != "ok" {
+        return Ok(Err(structure));
+    }
+    let mut statement = connection.prepare("SELECT area, key, value FROM entry")?;
+    let mut rows = statement.query([])?;
+    let mut found = 0;
+    while let Some(row) = rows.next()? {
+        found ^= sum(&row.get::<_, String>(0)?, &row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
+    }
+    let right: i64 = connection.query_row("SELECT sum FROM digest WHERE number = 1", [], |row| row.get(0))?;
+    Ok(if found == right { Ok(()) } else { Err("entries do not have the checksum written with them".to_owned()) })
 }
 
 /// Creates the file for its owner only, before anything is in it.
@@ -151,6 +210,27 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         AdminDb::open(&path).unwrap().run(|c| c.execute_batch("PRAGMA user_version = 9")).unwrap();
         assert!(matches!(AdminDb::open(&path), Err(StoreError::NewerFormat { found: 9, .. })));
+    }
+
+    #[test]
+    fn an_entry_changed_behind_its_back_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.db");
+        let db = AdminDb::open(&path).unwrap();
+        for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            db.set(area::SETTINGS, key, value).unwrap();
+        }
+        db.set(area::SETTINGS, "a", "4").unwrap();
+        db.remove(area::SETTINGS, "b").unwrap();
+        drop(db);
+        drop(AdminDb::open(&path).unwrap());
+        for sql in ["UPDATE entry SET value = '5' WHERE key = 'a'", "DELETE FROM entry WHERE key = 'c'"] {
+            let copy = dir.path().join("copy.db");
+            std::fs::copy(&path, &copy).unwrap();
+            Connection::open(&copy).unwrap().execute_batch(sql).unwrap();
+            let error = AdminDb::open(&copy).unwrap_err();
+            assert!(matches!(&error, StoreError::Damaged(damage) if damage.file == copy), "{sql}: {error}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod local;
 mod log;
 mod memory;
 mod record;
+mod seal;
 pub mod search;
 mod snapshot;
 mod store;

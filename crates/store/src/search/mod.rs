@@ -2,7 +2,8 @@
 //! shorter ones. Who may see what is decided inside the query: an answer never depends on rows the viewer may not see.
 //!
 //! It follows the log and may be deleted at any time: `indexed_through` then says 0, and the caller feeds it again. A damaged file is
-//! deleted here and begun anew.
+//! deleted here and begun anew; one that was closed in order is compared with its seal before its first use, since the database itself
+//! has no checksums.
 //! Not here: which events have text, who is in which stream (the engine), scanning the log beyond `indexed_through` (the node).
 
 mod terms;
@@ -19,6 +20,7 @@ pub use self::terms::TEXT_BYTES_MAX;
 use self::terms::{fold, grams, terms};
 use crate::database::{failed, is_damage, open, version};
 use crate::error::{At as _, StoreError};
+use crate::seal::{self, Seal};
 
 const VERSION: u32 = 1;
 /// Largest network number and seq that fit into one row id.
@@ -110,6 +112,16 @@ pub struct SearchIndex {
     path: PathBuf,
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
+    life: Mutex<Life>,
+}
+
+/// How far the index is from its first use to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Opened, not looked at yet: its seal, if it has one, still fits or not.
+    Fresh,
+    Used,
+    Closed,
 }
 
 impl SearchIndex {
@@ -125,7 +137,40 @@ impl SearchIndex {
         }
         let opened = connect(&path).and_then(|writer| Ok((writer, connect(&path)?)));
         let (writer, reader) = opened.map_err(|error| failed(&path, &error))?;
-        Ok(Self { path, writer: Mutex::new(writer), reader: Mutex::new(reader) })
+        Ok(Self { path, writer: Mutex::new(writer), reader: Mutex::new(reader), life: Mutex::new(Life::Fresh) })
+    }
+
+    /// Before the first use: a file that is not as it was closed is replaced. Not done when it is opened, because all of it is read.
+    fn wake(&self) -> Result<(), StoreError> {
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        match *life {
+            Life::Used => return Ok(()),
+            Life::Closed => return Err(StoreError::Closed),
+            Life::Fresh => {}
+        }
+        if seal::check(&self.path).at("read", &self.path)? == Seal::Broken {
+            self.begin_anew()?;
+        }
+        seal::take_off(&self.path).at("unseal", &self.path)?;
+        *life = Life::Used;
+        Ok(())
+    }
+
+    /// Ends its use and seals the file; later calls are refused.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = std::mem::replace(&mut *life, Life::Closed) == Life::Used;
+        let mut reader = self.lock(&self.reader);
+        let mut writer = self.lock(&self.writer);
+        let failed = |error: rusqlite::Error| failed(&self.path, &error);
+        // The last connection that closes brings the journal in.
+        *reader = Connection::open_in_memory().map_err(failed)?;
+        *writer = Connection::open_in_memory().map_err(failed)?;
+        let journal = beside(&self.path, "-wal");
+        if used && !journal.try_exists().at("look for", &journal)? {
+            seal::put(&self.path).at("seal", &self.path)?;
+        }
+        Ok(())
     }
 
     /// Takes in texts of one network and remembers that everything up to `through` is now in, all in one transaction: thousands at a
@@ -218,12 +263,14 @@ impl SearchIndex {
     }
 
     fn write<T>(&self, call: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.wake()?;
         let result = call(&mut self.lock(&self.writer));
         result.map_err(|error| self.give_up(&error))
     }
 
     /// Writes while nobody asks: a reader would keep old pages alive.
     fn write_alone<T>(&self, call: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.wake()?;
         let result = {
             let _reader = self.lock(&self.reader);
             call(&mut self.lock(&self.writer))
@@ -233,6 +280,7 @@ impl SearchIndex {
 
     /// Asks; if the file turns out to be damaged, the answer is that of an empty index.
     fn read<T>(&self, call: impl FnOnce(&mut Connection) -> rusqlite::Result<T>, empty: T) -> Result<T, StoreError> {
+        self.wake()?;
         let result = call(&mut self.lock(&self.reader));
         match result {
             Ok(answer) => Ok(answer),
@@ -283,15 +331,22 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// Removes the database and begins an empty one.
 fn begin_anew(path: &Path) -> Result<(), StoreError> {
     tracing::warn!(file = %path.display(), "search index damaged or of another version, rebuilding it");
+    seal::take_off(path).at("unseal", path)?;
     for ending in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
+        let name = beside(path, ending);
         match fs::remove_file(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove", Path::new(&name)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).at("remove", &name),
             _ => {}
         }
     }
     connect(path).map(|_| ()).map_err(|error| failed(path, &error))
+}
+
+/// A file of the same name with something behind it.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 fn put(connection: &Connection, id: i64, doc: &Doc<'_>) -> rusqlite::Result<()> {
