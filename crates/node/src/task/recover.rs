@@ -3,11 +3,39 @@
 use super::{Flight, Task, Then, load};
 use crate::command::{Answered, Command, Out, Reply};
 use crate::delivery::Sessions;
-use rialto_engine::Effects;
+use rialto_engine::{Effects, Engine};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Fault};
+use rialto_store::StoreError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The log is tried again after this long …
+const WAIT_MIN: Duration = Duration::from_millis(50);
+/// … and at most this long.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Whether a command changes nothing that lasts.
+fn only_reads(command: &Command) -> bool {
+    match command {
+        Command::Page { .. }
+        | Command::View { .. }
+        | Command::Find { .. }
+        | Command::Touch { .. }
+        | Command::Shown { .. }
+        | Command::Forget { .. }
+        | Command::Horizon { .. } => true,
+        Command::Emit { .. }
+        | Command::EmitKeyed { .. }
+        | Command::Ack { .. }
+        | Command::AckThese { .. }
+        | Command::Admin { .. }
+        | Command::Watch { .. }
+        | Command::CloseStream { .. }
+        | Command::Hash { .. }
+        | Command::Stop { .. } => false,
+    }
+}
 
 impl Task {
     /// Answers everything unanswered with `storage_unavailable`, then starts again from what reached the disk.
@@ -51,48 +79,79 @@ impl Task {
         self.recent.clear();
         self.recent_bytes = 0;
         self.recent_ids.clear();
-        let mut wait = Duration::from_millis(50);
+        let mut wait = WAIT_MIN;
+        // The state is whole but the disk has no room: it can be read, not changed.
+        let mut full = false;
         loop {
             let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
             let seed = self.host.seed();
-            let work = move || {
-                store.reopen(number)?;
-                load::load(store.as_ref(), class, number, seed)
-            };
-            let loaded = self.host.blocking(work).await;
-            match loaded {
-                Ok(Ok((engine, lsn))) => {
-                    self.committed = engine.state.book.head;
-                    self.last_lsn = lsn;
-                    self.engine = engine;
-                    self.broken = false;
-                    // Late completions of dropped batches mean nothing any more.
-                    while self.completions.try_recv().is_ok() {}
-                    let _ = self.head.send(self.committed);
-                    self.publish();
-                    tracing::info!(network = %self.shared.id, head = self.committed, "the log was reopened");
-                    return;
+            let work = move || match store.reopen(number) {
+                Ok(()) => Ok((load::load(store.as_ref(), class, number, seed)?, None)),
+                Err(error @ StoreError::NoSpace { .. }) if !full => {
+                    Ok((load::load(store.as_ref(), class, number, seed)?, Some(error)))
                 }
-                Ok(Err(error)) => tracing::warn!(network = %self.shared.id, %error, "the log cannot be reopened yet"),
+                Err(error) => Err(load::LoadError::Store(error)),
+            };
+            match self.host.blocking(work).await {
+                Ok(Ok(((engine, lsn), no_room))) => {
+                    self.take_over(engine, lsn);
+                    let Some(error) = no_room else {
+                        self.publish();
+                        tracing::info!(network = %self.shared.id, head = self.committed, "the log was reopened");
+                        return;
+                    };
+                    tracing::warn!(network = %self.shared.id, %error, "no room for writes: reads are served");
+                    full = true;
+                }
+                Ok(Err(load::LoadError::Store(StoreError::NoSpace { .. }))) => {}
+                Ok(Err(error)) => {
+                    full = false;
+                    tracing::warn!(network = %self.shared.id, %error, "the log cannot be reopened yet");
+                }
                 Err(error) => tracing::error!(network = %self.shared.id, %error, "reopening failed"),
             }
-            self.refuse_for(wait).await;
+            self.refuse_for(wait, full).await;
             if self.stopping {
                 return;
             }
-            wait = (wait * 2).min(Duration::from_millis(500));
+            wait = (wait * 2).min(WAIT_MAX);
         }
     }
 
-    /// While the disk refuses, callers are told so at once.
-    async fn refuse_for(&mut self, wait: Duration) {
+    /// Goes on with a state as it is in the log.
+    fn take_over(&mut self, engine: Engine, lsn: u64) {
+        self.committed = engine.state.book.head;
+        self.last_lsn = lsn;
+        self.engine = engine;
+        self.broken = false;
+        self.records.clear();
+        self.events.clear();
+        self.fx = Effects::default();
+        self.decided_after = 0;
+        // Late completions of dropped batches mean nothing any more.
+        while self.completions.try_recv().is_ok() {}
+        let _ = self.head.send(self.committed);
+    }
+
+    /// While the disk refuses, callers are told so at once; reads are answered if `reads`.
+    async fn refuse_for(&mut self, wait: Duration, reads: bool) {
         let until = tokio::time::Instant::now() + wait;
-        let fault = || Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes; try again later");
+        let what = if reads {
+            "the disk is full: writes are refused until there is room again"
+        } else {
+            "the disk refuses writes; try again later"
+        };
+        let fault = || Fault::new(ErrorCode::StorageUnavailable, what);
         while let Ok(command) = tokio::time::timeout_at(until, self.commands.recv()).await {
             let Some(command) = command else {
                 self.stopping = true;
                 return;
             };
+            if reads && only_reads(&command) {
+                let now = self.host.clock().now();
+                self.other(command, now);
+                continue;
+            }
             match command {
                 Command::Emit { frames, reply, .. } => {
                     let refused = |_| Answered {

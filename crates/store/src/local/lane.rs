@@ -227,7 +227,12 @@ impl<D: Disk> Runner<D> {
         let closing = if self.group.is_empty() { state.closing.take() } else { None };
         drop(state);
         if !reopen.is_empty() {
-            let result = self.log.reopen();
+            let result = match self.log.reopen() {
+                Ok(()) => self.log.has_room(),
+                // A log that could not be started again is not merely full.
+                Err(error @ StoreError::NoSpace { .. }) => Err(StoreError::Unavailable { cause: error.to_string() }),
+                Err(error) => Err(error),
+            };
             queue.lock().broken = self.log.broken().map(ToString::to_string);
             for (network, answer) in reopen {
                 if result.is_ok() {

@@ -35,6 +35,9 @@ use crate::store::{Committed, Flush};
 
 pub(crate) use self::open::Opened;
 
+/// A log with less room than this takes no batches again after a refusal.
+const ROOM_MIN: u64 = 64 << 10;
+
 /// Write buffers above this size are given back.
 const BUFFER_KEPT: usize = 4 << 20;
 
@@ -165,8 +168,16 @@ impl<D: Disk> Log<D> {
     }
 
     /// Checks the free-space floor, and the budget if the group needs a new segment; nothing is written yet.
-    fn check_room(&mut self, group: &[Waiting]) -> Result<(), StoreError> {
-        let need: u64 = group.iter().filter(|w| w.outcome.is_none()).map(|w| w.batch.bytes() as u64).sum();
+    fn check_room(&self, group: &[Waiting]) -> Result<(), StoreError> {
+        self.room_for(group.iter().filter(|w| w.outcome.is_none()).map(|w| w.batch.bytes() as u64).sum())
+    }
+
+    /// Whether batches would be taken.
+    pub(crate) fn has_room(&self) -> Result<(), StoreError> {
+        self.room_for(ROOM_MIN)
+    }
+
+    fn room_for(&self, need: u64) -> Result<(), StoreError> {
         let free = self.view.disk.free_space(&self.view.dir).at("ask free space of", &self.view.dir)?;
         if free < self.options.free_floor.saturating_add(need) {
             return Err(StoreError::NoSpace { have: free.saturating_sub(self.options.free_floor), need });
