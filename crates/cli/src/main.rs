@@ -8,6 +8,7 @@ mod commands;
 mod context;
 mod env;
 mod exit;
+mod files;
 mod node;
 mod offline;
 mod out;

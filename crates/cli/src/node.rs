@@ -1,6 +1,7 @@
 //! Running a node: store, networks, listener, run file, and an orderly stop.
 
 use crate::exit::CliError;
+use crate::files;
 use crate::place::{RunFile, RunNetwork};
 use crate::settings::Settings;
 use rialto_model::network::{Policy, Preset};
@@ -79,11 +80,11 @@ impl Running {
         .map_err(|e| open_error(settings, e))?;
         let (network, made) = default_network(&node, settings).await?;
         let tls = acceptor.is_some();
-        let listener =
-            Listener::bind(settings.server.listen, acceptor, settings.limits.connections_max).await.map_err(|e| {
-                let message = format!("cannot listen on {}: {e}", settings.server.listen);
-                CliError::unavailable(message).next("choose another with --listen")
-            })?;
+        let connections_max = files::connections(settings.limits.connections_max);
+        let listener = Listener::bind(settings.server.listen, acceptor, connections_max).await.map_err(|e| {
+            let message = format!("cannot listen on {}: {e}", settings.server.listen);
+            CliError::unavailable(message).next("choose another with --listen")
+        })?;
         let listen = listener.local_addr().map_err(|e| CliError::internal(e.to_string()))?;
         let scheme = if tls { "https" } else { "http" };
         let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
