@@ -212,7 +212,10 @@ impl Request<'_> {
             let _ = write!(head, "host: {host}\r\n");
         }
         if let Some(body) = body {
-            let _ = write!(head, "content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+            if !head.contains("\r\ncontent-type:") {
+                head.push_str("content-type: application/json\r\n");
+            }
+            let _ = write!(head, "content-length: {}\r\n", body.len());
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();

@@ -4,12 +4,18 @@
 
 mod chance;
 mod http;
+mod line;
+mod mount;
+mod process;
 mod server;
 mod sse;
 mod ws;
 
 pub use chance::{Chance, seed};
 pub use http::{Answer, Http, Request};
+pub use line::Line;
+pub use mount::Mount;
+pub use process::{cpu_seconds, open_files, raise_file_limit, resident_bytes};
 pub use server::{Network, Server, rialto};
 pub use sse::{Sse, SseEvent};
 pub use ws::{Frame, Ws};

@@ -27,7 +27,9 @@ pub struct Network {
 #[derive(Debug)]
 pub struct Server {
     dir: TempDir,
+    data: PathBuf,
     arguments: Vec<String>,
+    files: Option<u64>,
     child: Option<Child>,
     run: Value,
 }
@@ -63,18 +65,46 @@ impl Server {
 
     /// A fresh node with more arguments for `rialto up`.
     pub async fn start_with(arguments: &[&str]) -> Server {
-        let arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
-        let mut server = Server { dir: TempDir::new().unwrap(), arguments, child: None, run: Value::Null };
+        let mut server = Server::new(arguments);
         server.restart().await;
         server
     }
 
-    /// `rialto up` on a data directory, not started yet.
-    pub fn command(data: &Path) -> Command {
+    /// A fresh node with its data in a directory of choice.
+    pub async fn start_on(data: &Path, arguments: &[&str]) -> Server {
+        let mut server = Server::new(arguments);
+        data.clone_into(&mut server.data);
+        server.restart().await;
+        server
+    }
+
+    /// A fresh node that may have so many files open.
+    pub async fn start_with_files(files: u64, arguments: &[&str]) -> Server {
+        let mut server = Server::new(arguments);
+        server.files = Some(files);
+        server.restart().await;
+        server
+    }
+
+    fn new(arguments: &[&str]) -> Server {
+        let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data");
+        let arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
+        Server { dir, data, arguments, files: None, child: None, run: Value::Null }
+    }
+
+    /// The program with nobody's own settings.
+    pub fn client() -> Command {
         let mut command = Command::new(rialto());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RIALTO_")) {
             command.env_remove(name);
         }
+        command
+    }
+
+    /// `rialto up` on a data directory, not started yet.
+    pub fn command(data: &Path) -> Command {
+        let mut command = Server::client();
         command.args(["up", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data"]).arg(data);
         // Nobody's own configuration counts here.
         command.env("XDG_CONFIG_HOME", data.with_extension("no-configuration"));
@@ -84,26 +114,38 @@ impl Server {
 
     /// Starts again on the same data; the node before it must be gone.
     pub async fn restart(&mut self) {
+        self.try_restart().await.unwrap_or_else(|told| panic!("rialto up ended: {told}"));
+    }
+
+    /// Starts again on the same data; if it ends at once, gives how it ended and what it said in this life.
+    pub async fn try_restart(&mut self) -> Result<(), String> {
+        let said = self.told().len();
         self.spawn();
         let pid = self.pid();
         let file = self.data().join("run.json");
         let run = until("the run file", || {
             let child = self.child.as_mut().unwrap();
             if let Some(status) = child.try_wait().unwrap() {
-                let told = std::fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default();
-                panic!("rialto up ended with {status}:\n{told}");
+                return std::future::ready(Some(Err(status)));
             }
             let run = std::fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-            std::future::ready(run.filter(|run| run["pid"] == pid))
+            std::future::ready(run.filter(|run| run["pid"] == pid).map(Ok))
         })
         .await;
-        self.run = run;
+        match run {
+            Ok(run) => self.run = run,
+            Err(status) => {
+                self.child = None;
+                return Err(format!("{status}: {}", self.told().get(said..).unwrap_or_default()));
+            }
+        }
         let address = self.address();
         until("the node's readiness", || async move {
             let answer = Http::new(address).request("GET", "/ready").try_send().await;
             answer.ok().filter(|a| a.status == 200)
         })
         .await;
+        Ok(())
     }
 
     /// Starts the process and does not wait for anything.
@@ -111,7 +153,11 @@ impl Server {
         assert!(self.child.is_none(), "the node still runs");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let mut command = Server::command(&self.data());
-        self.child = Some(command.args(&self.arguments).stderr(log).spawn().unwrap());
+        command.args(&self.arguments);
+        if let Some(files) = self.files {
+            command = limited(&command, files);
+        }
+        self.child = Some(command.stderr(log).spawn().unwrap());
     }
 
     /// Ends it as a power cut would.
@@ -158,7 +204,7 @@ impl Server {
 
     /// Its data directory.
     pub fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.data.clone()
     }
 
     fn log(&self) -> PathBuf {
@@ -211,6 +257,22 @@ impl Server {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.data()["session_id"].as_str().unwrap().to_owned()
     }
+}
+
+/// The same command with a limit of open files, set by a shell that it takes the place of.
+fn limited(command: &Command, files: u64) -> Command {
+    let mut out = Command::new("sh");
+    out.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => out.env(name, value),
+            None => out.env_remove(name),
+        };
+    }
+    out.stdin(Stdio::null()).stdout(Stdio::null());
+    out
 }
 
 impl Drop for Server {

@@ -41,6 +41,19 @@ impl Sse {
         Err(Box::new(Answer { status, headers, body }))
     }
 
+    /// Opens a stream of a node that may go away meanwhile.
+    pub async fn try_open(address: SocketAddr, path: &str, bearer: &str, last: Option<&str>) -> Option<Sse> {
+        let mut http = Http::new(address);
+        let mut request = http.request("GET", path).bearer(bearer).header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        request.try_begin(None).await.ok()?;
+        let (status, _) = http.answer_head().await.ok()?;
+        assert_eq!(status, 200, "{path}");
+        Some(Sse { http, buffer: String::new() })
+    }
+
     /// The next event; comments and `retry:` are passed over. None when the stream has ended.
     pub async fn next(&mut self) -> Option<SseEvent> {
         soon("an event of the stream", self.try_next()).await
