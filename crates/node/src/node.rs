@@ -466,7 +466,7 @@ impl Node {
             let _ = task.await;
         }
         if let Some(index) = self.inner.index.clone() {
-            let closed = tokio::task::spawn_blocking(move || index.close()).await;
+            let closed = self.inner.host.blocking(move || index.close()).await;
             if let Ok(Err(error)) = closed {
                 tracing::warn!(%error, "the search index did not close cleanly");
             }

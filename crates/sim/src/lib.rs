@@ -2,6 +2,13 @@
 
 #[allow(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the parts of a test fail as the test does"
+)]
+pub mod crowd;
+#[allow(
+    clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,

@@ -77,7 +77,7 @@ async fn listen(address: SocketAddr, side: Side, mut chance: Chance) {
         if chance.below(16) > 0 {
             waiting.push(id.to_owned());
         }
-        if waiting.len() > 4 && !post(&mut http, &side, std::mem::take(&mut waiting), Acking::Sse).await {
+        if !waiting.is_empty() && !post(&mut http, &side, std::mem::take(&mut waiting), Acking::Sse).await {
             return;
         }
     }
@@ -94,7 +94,7 @@ async fn talk(acking: Acking, mut line: Line, side: Side, mut chance: Chance) {
         } else if event["metadata"]["attempt"].is_u64() && chance.below(16) > 0 {
             waiting.push(event["id"].as_str().unwrap().to_owned());
         }
-        if asked.is_empty() && waiting.len() > 4 {
+        if asked.is_empty() && !waiting.is_empty() {
             asked.append(&mut waiting);
             side.book().half_acked.extend(asked.iter().cloned());
             let ack = json!({ "type": "network.event.ack", "target": "core", "payload": { "ids": asked } });

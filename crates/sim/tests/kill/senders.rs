@@ -102,7 +102,7 @@ pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, roun
 async fn post(sending: Sending, mut http: Http, source: &mut Source) {
     let (path, session) = (source.side.path("events"), source.side.sessions[sending.agent()].clone());
     loop {
-        let count = if sending == Sending::Http { 1 } else { 1 + source.chance.below(12) };
+        let count = if sending == Sending::Http { 1 } else { 1 + source.chance.below(6) };
         let (events, before) = source.next(count);
         let mut request = http.post(&path).bearer(&session);
         let body = match sending {
@@ -131,8 +131,8 @@ async fn post(sending: Sending, mut http: Http, source: &mut Source) {
 async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
     let mut open = 0;
     loop {
-        while open < 32 {
-            let count = 1 + source.chance.below(8);
+        while open < 16 {
+            let count = 1 + source.chance.below(6);
             let (events, _) = source.next(count);
             open += count;
             if line.send(&json!(events)).await.is_none() {
