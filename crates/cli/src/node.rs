@@ -154,7 +154,7 @@ fn open_error(settings: &Settings, error: OpenError) -> CliError {
         OpenError::Store(error @ StoreError::ReadOnly { .. }) => {
             CliError::unavailable(error.to_string()).next("make it writable, or choose another --data")
         }
-        error @ (OpenError::Store(_) | OpenError::Load(_) | OpenError::Entropy(_)) => {
+        error @ (OpenError::Store(_) | OpenError::Load(_) | OpenError::Entropy(_) | OpenError::Thread(_)) => {
             CliError::unavailable(format!("{data}: {error}")).next("`rialto verify` names what is damaged")
         }
     }
@@ -224,20 +224,20 @@ async fn limit_members(network: &Network, settings: &Settings) -> Result<(), Cli
     Ok(())
 }
 
-/// What tells a node to stop.
+/// What tells a running command to stop.
 #[derive(Debug)]
-struct Signals {
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    pub(crate) fn new() -> std::io::Result<Signals> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

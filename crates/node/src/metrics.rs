@@ -45,6 +45,8 @@ counters! {
     members,
     /// Members that are there.
     online,
+    /// The last event the search index has seen.
+    indexed,
 }
 
 impl Counters {

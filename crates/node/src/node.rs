@@ -75,6 +75,9 @@ pub enum OpenError {
     /// The system has no randomness.
     #[error(transparent)]
     Entropy(#[from] rialto_identity::NoEntropy),
+    /// The system has no thread for the search index.
+    #[error("no thread for the search index: {0}")]
+    Thread(#[source] std::io::Error),
 }
 
 /// A network to be made.
@@ -126,6 +129,7 @@ struct Inner {
     started: Instant,
     creating: tokio::sync::Mutex<()>,
     index: Option<Arc<SearchIndex>>,
+    follower: Mutex<Option<crate::search::Follower>>,
     stop: CancellationToken,
     host: Host,
     snapshot_bytes: usize,
@@ -137,7 +141,22 @@ pub struct Node {
     inner: Arc<Inner>,
 }
 
+/// A node that somebody else keeps.
+#[derive(Debug)]
+pub(crate) struct WeakNode(std::sync::Weak<Inner>);
+
+impl WeakNode {
+    /// The node, while it is there.
+    pub(crate) fn upgrade(&self) -> Option<Node> {
+        self.0.upgrade().map(|inner| Node { inner })
+    }
+}
+
 impl Node {
+    pub(crate) fn downgrade(&self) -> WeakNode {
+        WeakNode(Arc::downgrade(&self.inner))
+    }
+
     /// Opens the store and brings every network in it back.
     pub async fn open(config: NodeConfig) -> Result<Node, OpenError> {
         let data = config.data.clone();
@@ -170,6 +189,7 @@ impl Node {
                 started: Instant::now(),
                 creating: tokio::sync::Mutex::new(()),
                 index: index.clone(),
+                follower: Mutex::new(None),
                 stop: CancellationToken::new(),
                 host: host.clone(),
                 snapshot_bytes,
@@ -185,8 +205,8 @@ impl Node {
         }
         node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(upkeep(node.clone())));
         if let Some(index) = index {
-            let follow = crate::search::follow(node.clone(), index, node.inner.stop.clone());
-            node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(follow));
+            let follower = crate::search::Follower::start(&node, index).map_err(OpenError::Thread)?;
+            *node.inner.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
         }
         Ok(node)
     }
@@ -465,9 +485,15 @@ impl Node {
         for task in tasks {
             let _ = task.await;
         }
+        let follower = self.inner.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(index) = self.inner.index.clone() {
-            let closed = self.inner.host.blocking(move || index.close()).await;
-            if let Ok(Err(error)) = closed {
+            let closed = self.inner.host.blocking(move || {
+                if let Some(follower) = follower {
+                    follower.end();
+                }
+                index.close()
+            });
+            if let Ok(Err(error)) = closed.await {
                 tracing::warn!(%error, "the search index did not close cleanly");
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: visibility is part of the query; a result is shown only if the same lens shows the event in history.
 
+use crate::metrics::Counters;
 use crate::network::Network;
 use crate::query::{Query, QueryResult, read_records};
 use rialto_engine::history::Lens;
@@ -11,14 +12,17 @@ use rialto_store::search::{Doc, Query as IndexQuery, SearchIndex, StreamView, Vi
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// Events looked at in one go: thousands at a time cost half as much as a few.
 const CHUNK: u64 = 8192;
-/// Rest between rounds, so that commits come first.
+/// Rest between rounds when there is nothing to do, and when there is: commits come first.
 const PAUSE: Duration = Duration::from_millis(50);
+const BREATH: Duration = Duration::from_millis(1);
+/// How much the thread gives way to what serves (0 is not at all, 19 is most).
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
 /// Stream number of what everybody may see.
 const PUBLIC: u64 = 1;
 
@@ -68,17 +72,17 @@ fn viewer_of(lens: &Lens) -> IndexViewer {
     IndexViewer { member: lens.member().map(u64::from), operator: lens.is_operator(), streams }
 }
 
-/// Brings the index up to date with one network. Gives whether there was anything to do.
+/// Brings the index one chunk further in one network. Gives how far it is.
 pub(crate) fn catch_up(
     store: &dyn Store,
     index: &SearchIndex,
     number: u32,
     id: &str,
     head: Seq,
-) -> Result<bool, rialto_store::StoreError> {
+) -> Result<Seq, rialto_store::StoreError> {
     let through = index.indexed_through(number)?;
     if through >= head {
-        return Ok(false);
+        return Ok(through);
     }
     let to = head.min(through + CHUNK);
     let mut found: Vec<(Seq, Vec<u64>, Option<u64>, String)> = Vec::new();
@@ -94,28 +98,66 @@ pub(crate) fn catch_up(
     let docs: Vec<Doc<'_>> =
         found.iter().map(|(seq, streams, source, text)| Doc { seq: *seq, streams, source: *source, text }).collect();
     index.index(number, &docs, to)?;
-    Ok(true)
+    Ok(to)
 }
 
-/// Follows every network until stopped; one chunk at a time, never in the way of a commit.
-pub(crate) async fn follow(node: crate::Node, index: Arc<SearchIndex>, stop: CancellationToken) {
-    loop {
-        let mut busy = false;
-        for network in node.networks() {
-            let (store, index, number) = (node.store().clone(), index.clone(), network.shared.number);
-            let (id, head) = (network.shared.id.clone(), *network.head().borrow());
-            let work = network.host.blocking(move || catch_up(store.as_ref(), &index, number, &id, head)).await;
-            match work {
-                Ok(Ok(more)) => busy |= more,
-                Ok(Err(error)) => tracing::warn!(network = network.id(), %error, "search index lags"),
-                Err(error) => tracing::warn!(network = network.id(), %error, "search index lags"),
+/// The thread that keeps the index up to date: a name and a priority of its own, so that it is seen apart from what
+/// serves and gives way to it.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// Nothing is ever sent: its end is the sign to stop.
+    stop: mpsc::Sender<std::convert::Infallible>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Follower {
+    /// Starts to follow a node's networks; ends by itself once the node is gone.
+    pub(crate) fn start(node: &crate::Node, index: Arc<SearchIndex>) -> std::io::Result<Follower> {
+        let (stop, stopped) = mpsc::channel();
+        let node = node.downgrade();
+        let thread = std::thread::Builder::new().name("rialto-search".to_owned()).spawn(move || {
+            give_way();
+            while let Some(busy) = node.upgrade().map(|node| round(&node, &index)) {
+                let rest = if busy { BREATH } else { PAUSE };
+                if stopped.recv_timeout(rest) == Err(mpsc::RecvTimeoutError::Disconnected) {
+                    return;
+                }
             }
+        })?;
+        Ok(Follower { stop, thread })
+    }
+
+    /// Ends the thread after the chunk it is at.
+    pub(crate) fn end(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the search index thread ended badly");
         }
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(if busy { Duration::from_millis(1) } else { PAUSE }) => {}
+    }
+}
+
+/// One chunk of every network; gives whether there is more to do.
+fn round(node: &crate::Node, index: &SearchIndex) -> bool {
+    let mut busy = false;
+    for network in node.networks() {
+        let shared = &network.shared;
+        let head = *network.head().borrow();
+        match catch_up(node.store().as_ref(), index, shared.number, &shared.id, head) {
+            Ok(through) => {
+                Counters::set(&shared.counters.indexed, through);
+                busy |= *network.head().borrow() > through;
+            }
+            Err(error) => tracing::warn!(network = network.id(), %error, "search index lags"),
         }
+    }
+    busy
+}
+
+/// Lowers the priority of this thread; without the right to, it runs as everything else does.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "the search index keeps the priority of the node");
     }
 }
 
@@ -205,6 +247,12 @@ impl Network {
         }
         let next = events.iter().map(|r| r.event.seq).max().unwrap_or(head);
         Ok(QueryResult { events, has_more, next, viewer, tracked: false })
+    }
+
+    /// Events that the index has not reached yet; nothing where there is no index.
+    pub fn search_lag(&self) -> Option<u64> {
+        let through = self.shared.counters.indexed.load(std::sync::atomic::Ordering::Relaxed);
+        self.index.as_ref().map(|_| self.head.borrow().saturating_sub(through))
     }
 
     /// How far the index has come.

@@ -63,6 +63,10 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     });
     row("commits_total", "counter", &|c| vec![(String::new(), get(c, "commits"))]);
     row("commit_seconds_total", "counter", &|c| vec![(String::new(), get(c, "commit_micros") / 1e6)]);
+    let _ = writeln!(out, "# TYPE rialto_search_lag_events gauge");
+    for (network, lag) in networks.iter().filter_map(|n| Some((n.id(), n.search_lag()?))) {
+        let _ = writeln!(out, "rialto_search_lag_events{{network=\"{network}\"}} {lag}");
+    }
     let health = app.node.store().health();
     if let Some(free) = health.free_bytes {
         let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {free}");
