@@ -1,8 +1,8 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, channel, completions, config, direct, doctor, explain, group, history, inbox, man, network, redact,
-    restore, search, send, service, stdio, tail, thread, up, verify, who,
+    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, man, network,
+    redact, restore, search, send, service, stdio, tail, thread, up, verify, who,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Redact(redact::Redact),
     /// Look for what is wrong
     Doctor(doctor::Doctor),
+    /// Measure this build on this machine beside NATS
+    Bench(bench::Bench),
     /// Speak the stream protocol on standard input and output
     Stdio(stdio::Stdio),
     /// Run the node as a systemd user service

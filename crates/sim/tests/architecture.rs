@@ -24,7 +24,7 @@ const SIM: &str = "rialto-sim";
 const FACES: &str = "faces";
 
 /// Which room may depend on which. The binary may know every room, and so may `sim`; nobody may know `sim`.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("rialto-model", &[]),
     ("rialto-engine", &["rialto-model"]),
     ("rialto-identity", &["rialto-model"]),
@@ -34,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("rialto-serve", &[FACES, "rialto-node", "rialto-model"]),
     ("rialto-mesh", &[FACES, "rialto-node", "rialto-model"]),
     ("rialto-client", &["rialto-model"]),
+    ("rialto-bench", &["rialto-node", "rialto-model"]),
 ];
 const KNOWS_ALL: [&str; 2] = ["rialto-cli", SIM];
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod backup;
+pub(crate) mod bench;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Verify(verify) => wait(verify.run(cx)),
         Command::Redact(redact) => wait(redact.run(cx)),
         Command::Doctor(doctor) => wait(doctor.run(cx)),
+        Command::Bench(bench) => bench.run(cx),
         Command::Stdio(stdio) => wait(stdio.run(cx)),
         Command::Service(service) => service.run(cx),
         Command::Completions(completions) => completions.run(cx),

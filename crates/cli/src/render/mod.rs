@@ -1,5 +1,6 @@
 //! Text for people: pure functions from values to lines.
 
+pub(crate) mod bench;
 pub(crate) mod event;
 pub(crate) mod start;
 pub(crate) mod table;

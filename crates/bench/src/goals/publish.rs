@@ -1,0 +1,97 @@
+//! Goal 1: durable publish with a window of 4096, per CPU second, against JetStream on files with its defaults.
+//!
+//! Ours is flushed before the ack, the peer's is not: that is the point.
+
+use super::{Goal, WINDOW, per_cpu, wall};
+use crate::budget::{Budget, Length, Sample};
+use crate::drive::drive;
+use crate::error::BenchError;
+use crate::lab::{Lab, NO_NATS};
+use crate::nats::frame;
+use crate::nats::jetstream::{Acks, Client};
+use crate::report::{Bar, Row};
+use crate::rialto::stream::{Agent, Publisher};
+use crate::rialto::{Network, Rialto, event, ws};
+use crate::ring::Ring;
+
+const GOAL: Goal =
+    Goal { number: 1, name: "durable publish vs JetStream", unit: "events/cpu-s", bar: Bar::at_least(4.0, 8.0) };
+
+pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
+    let (sizes, passes, length) = (lab.options.sizes(), lab.options.passes(), lab.options.length());
+    let network = lab.network().await?;
+    let mut rows = Vec::new();
+    for size in sizes.iter().copied() {
+        let (mut pairs, mut single) = (Vec::new(), Vec::new());
+        for pass in 1..=passes {
+            lab.step(format!("goal 1: JetStream publish, {size} B, pass {pass}"));
+            let peer = if lab.peers.is_empty() { None } else { Some(jetstream(lab, size, length).await?) };
+            lab.step(format!("goal 1: durable publish, {size} B, pass {pass}"));
+            let name = lab.name("pub");
+            let ours = rialto(lab.rialto().await?, &network, &name, "channel/general", size, true, length).await?;
+            pairs.extend(peer.map(|peer| (ours, peer)));
+            lab.step(format!("goal 1: durable publish, an ack per event, {size} B, pass {pass}"));
+            let name = lab.name("pub");
+            let each = rialto(lab.rialto().await?, &network, &name, "channel/general", size, false, length).await?;
+            single.push((each.per_cpu_second(), ours.per_cpu_second()));
+        }
+        rows.push(match pairs.is_empty() {
+            true => GOAL.skipped(NO_NATS).sized(size),
+            false => GOAL.compared(&per_cpu(&pairs)).sized(size).noted(wall(&pairs)),
+        });
+        let row = Row::beside("durable publish, an ack per event", GOAL.unit, &single);
+        rows.push(row.sized(size).noted("against the batch-ack option"));
+    }
+    Ok(rows)
+}
+
+/// Publishes to a node.
+pub(crate) async fn rialto(
+    node: &Rialto,
+    network: &Network,
+    name: &str,
+    target: &str,
+    size: usize,
+    batches: bool,
+    length: Length,
+) -> Result<Sample, BenchError> {
+    let text = event(size, &format!("agent:{name}"), target)?;
+    let ring = Ring::of(&ws::text(text.as_bytes())).ok_or_else(|| BenchError::answer("nothing to send"))?;
+    publish(node, network, name, &ring, batches, length).await
+}
+
+/// Publishes what is encoded already.
+pub(crate) async fn publish(
+    node: &Rialto,
+    network: &Network,
+    name: &str,
+    ring: &Ring,
+    batches: bool,
+    length: Length,
+) -> Result<Sample, BenchError> {
+    let acks = if batches { r#""acks":"batch""# } else { "" };
+    let mut agent = Agent::join(node.address, network, name, acks).await?;
+    let mut load = Publisher::new(batches);
+    let mut budget = Budget::begin(node.pid(), length)?;
+    let sent = drive(&mut agent.socket, ring, WINDOW, None, &mut load, &mut budget).await?;
+    budget.end(sent)
+}
+
+/// Publishes to a JetStream stream of its own.
+async fn jetstream(lab: &mut Lab<'_>, size: usize, length: Length) -> Result<Sample, BenchError> {
+    let name = lab.name("S");
+    let nats = lab.nats().await?;
+    let mut client = Client::connect(nats.address).await?;
+    let subject = format!("bench.{name}");
+    client.make_stream(&name, &subject).await?;
+    client.subscribe("_INBOX.bench.p").await?;
+    let text = event(size, "agent:pub", "channel/general")?;
+    let message = frame::publish(&subject, "_INBOX.bench.p", text.as_bytes());
+    let ring = Ring::of(&message).ok_or_else(|| BenchError::answer("nothing to send"))?;
+    let mut load = Acks::default();
+    let mut budget = Budget::begin(nats.pid(), length)?;
+    let sent = drive(&mut client.socket, &ring, WINDOW, None, &mut load, &mut budget).await?;
+    let sample = budget.end(sent)?;
+    client.delete_stream(&name).await?;
+    Ok(sample)
+}

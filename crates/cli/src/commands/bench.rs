@@ -1,0 +1,94 @@
+//! `rialto bench`: what this build does on this machine, beside NATS and the machine's own limits.
+
+use crate::context::Context;
+use crate::exit::CliError;
+use crate::progress::{Progress, Step};
+use crate::render::bench::{table, wrong};
+use clap::Args;
+use rialto_bench::{BenchError, Effort, Options, Part, Report};
+use std::path::PathBuf;
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// About a minute: fewer and shorter passes
+    #[arg(long)]
+    quick: bool,
+    /// Fail when a goal is below its gate or could not be measured
+    #[arg(long)]
+    enforce: bool,
+    /// Only these: goals by number, `limits`, `search`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    only: Option<Vec<Part>>,
+    /// Interleaved passes (5, with --quick 3)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    passes: Option<u16>,
+    /// Folder for the data of the measured servers; on the disk to be measured (the system's temporary folder)
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Only see that everything works
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    trial: bool,
+}
+
+impl Bench {
+    pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
+        let options = self.options(cx)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
+        let report = runtime.block_on(measure(&options, cx.out.live))?;
+        cx.out.show(&report, table)?;
+        judge(&report)
+    }
+
+    fn options(self, cx: &Context) -> Result<Options, CliError> {
+        let program = std::env::current_exe()
+            .map_err(|e| CliError::internal(format!("where this program is cannot be found out: {e}")))?;
+        let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
+        Ok(Options {
+            program,
+            version: format!("{}{build}", env!("CARGO_PKG_VERSION")),
+            folder: self.folder.unwrap_or_else(std::env::temp_dir),
+            path: cx.env.get("PATH").map(str::to_owned),
+            effort: match (self.trial, self.quick) {
+                (true, _) => Effort::Trial,
+                (false, true) => Effort::Quick,
+                (false, false) => Effort::Full,
+            },
+            passes: self.passes.map(usize::from),
+            only: self.only,
+            enforce: self.enforce,
+        })
+    }
+}
+
+/// Runs to the end, or until a signal: then everything that was started is gone before the command is.
+async fn measure(options: &Options, live: bool) -> Result<Report, CliError> {
+    let progress = Progress::new(live, false);
+    let watcher = |p: rialto_bench::Progress| progress.show(&Step { done: p.done, total: Some(p.total), what: p.what });
+    let mut signals =
+        crate::node::Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
+    tokio::select! {
+        report = rialto_bench::run(options, &watcher) => report.map_err(failed),
+        () = signals.next() => Err(CliError::unavailable("interrupted; everything that was started is gone")),
+    }
+}
+
+fn failed(error: BenchError) -> CliError {
+    match error {
+        BenchError::Missing(_) => CliError::unavailable(error.to_string()),
+        BenchError::Timeout(_) => CliError::timeout(error.to_string()),
+        BenchError::Io { .. } | BenchError::Answer(_) => CliError::internal(error.to_string()),
+    }
+}
+
+/// With `--enforce` a goal that does not hold is a failed command.
+fn judge(report: &Report) -> Result<(), CliError> {
+    if report.ok || !report.enforced {
+        return Ok(());
+    }
+    Err(CliError::internal(format!("goals that do not hold:\n{}", wrong(report))))
+}
