@@ -4,13 +4,15 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Say `make up ARGS="--listen 127.0.0.1:0"` to pass settings on.
 ARGS ?=
 
-.PHONY: help up build check test dist deny
+.PHONY: help up build check test soak fuzz dist deny
 
 help:
 	@echo "make up     build the release binary and start a node (ARGS=... is passed on)"
 	@echo "make build  build the release binary: $(TARGET)/release/rialto"
 	@echo "make check  format, lints, unit tests, architecture: before every commit"
 	@echo "make test   every test, with the minutes of each part"
+	@echo "make soak   the long runs: power cuts, turned bits, fuzz targets (hours)"
+	@echo "make fuzz   every fuzz target for a while (SECONDS=60)"
 	@echo "make dist   the stripped binary and its size"
 	@echo "make deny   licences, sources and advisories of the dependencies (needs cargo-deny)"
 
@@ -26,6 +28,12 @@ check:
 
 test:
 	@.ci/test all
+
+soak:
+	@.ci/soak
+
+fuzz:
+	@.ci/fuzz $(or $(SECONDS),60)
 
 dist:
 	@.ci/tools

@@ -1,0 +1,111 @@
+//! Frames of a stream conversation, decided by a real engine: a refused frame leaves the state as it was; what is accepted is recorded,
+//! the records survive their encoding, and replayed they give the same state, hash for hash.
+//!
+//! The input is a frame, or several in lines, each an event or an array of events.
+
+use rialto_engine::input::{Emit, Proofs, Resume, Seen};
+use rialto_engine::mods::ModConfig;
+use rialto_engine::record::{Change, VERSION};
+use rialto_engine::{AdminOp, Caller, Clock, Dialect, Effects, Engine, Record, State};
+use rialto_model::network::{Preset, Settings};
+use rialto_model::{Envelope, limits};
+use serde_json::value::RawValue;
+
+const NETWORK: &str = "a1b2c3d4";
+const START: u64 = 1_767_225_600_000;
+/// Frames looked at in one input: more would only be slow.
+const FRAMES: usize = 16;
+
+struct World {
+    engine: Engine,
+    records: Vec<(u8, u64, Vec<u8>)>,
+    created: Change,
+    fx: Effects,
+    now: Clock,
+}
+
+impl World {
+    fn new() -> World {
+        let mods = ["auth", "persistence"].map(|name| ModConfig::standard(name).unwrap()).to_vec();
+        let settings = Settings::preset("main", Preset::Workspace);
+        let (id, created_by) = (NETWORK.into(), None);
+        let created = Change::Created { id, number: 1, salt: 7, created_at: START, created_by, settings, mods };
+        let engine = Engine::new(State::created(&created, 9).unwrap());
+        let now = Clock { wall: START, steady: 5_000 };
+        let mut world = World { engine, records: Vec::new(), created, fx: Effects::default(), now };
+        world.engine.admin(&AdminOp::CreateChannel("general".into()), now, &mut world.fx).unwrap();
+        world.step();
+        world.emit(r#"{"type":"network.agent.join","source":"agent:alice","target":"core"}"#);
+        world.emit(r#"{"type":"network.agent.join","source":"agent:bob","target":"core"}"#);
+        assert!(world.records.len() > 2, "nobody joined");
+        world
+    }
+
+    /// Applies what was decided, by way of its bytes.
+    fn step(&mut self) {
+        for record in self.fx.take_records() {
+            let record = record.with_ids(NETWORK, &|_| None);
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            let seq = if let Record::Event(event) = &record { event.event.seq } else { 0 };
+            let back = Record::decode(record.kind(), VERSION, seq, NETWORK, &body).unwrap();
+            assert_eq!(back, record);
+            self.engine.apply(&back);
+            self.records.push((record.kind(), seq, body));
+        }
+        self.fx = Effects::default();
+    }
+
+    fn emit(&mut self, frame: &str) {
+        let Ok(envelope) = Envelope::parse(frame) else { return };
+        // The operator may speak for whom it names, so every rule behind the credentials is reached.
+        let claimed = envelope.source.as_deref().map(Into::into);
+        let caller = Caller { operator: true, dialect: Some(Dialect::Stream), claimed, ..Caller::default() };
+        let before = self.engine.state.hash();
+        let emit = Emit {
+            caller: &caller,
+            envelope: &envelope,
+            received: frame.len() as u128,
+            seen: Seen::New,
+            proofs: Proofs::default(),
+            fresh_session: [7; 32],
+            resume: Resume::None,
+        };
+        self.now.wall += 1;
+        self.now.steady += 1;
+        let result = self.engine.emit(&emit, self.now, &mut self.fx);
+        assert_eq!(self.engine.state.hash(), before, "deciding changed the state");
+        match result {
+            Ok(_) => self.step(),
+            Err(fault) => {
+                let records = self.fx.take_records();
+                assert!(records.is_empty(), "refused ({fault}), yet recorded: {records:?}");
+                assert!(fault.payload(None).to_string().len() < 64 << 10);
+            }
+        }
+    }
+}
+
+pub fn check(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if data.len() > 64 << 10 {
+        return;
+    }
+    let mut world = World::new();
+    for frame in text.lines().take(FRAMES) {
+        match serde_json::from_str::<Vec<&RawValue>>(frame) {
+            Ok(items) if items.len() <= limits::BATCH_EVENTS_MAX => {
+                items.iter().take(FRAMES).for_each(|raw| world.emit(raw.get()));
+            }
+            _ => world.emit(frame),
+        }
+    }
+    let mut replayed = Engine::new(State::created(&world.created, 21).unwrap());
+    for (kind, seq, body) in &world.records {
+        replayed.apply(&Record::decode(*kind, VERSION, *seq, NETWORK, body).unwrap());
+    }
+    let hash = world.engine.state.hash();
+    assert_eq!(replayed.state.hash(), hash, "replay gives another state");
+    let snapshot = world.engine.state.to_snapshot();
+    assert_eq!(State::from_snapshot(&snapshot, 33).unwrap().hash(), hash, "the snapshot gives another state");
+}
