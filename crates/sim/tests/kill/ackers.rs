@@ -4,7 +4,6 @@ use crate::book::Side;
 use rialto_sim::harness::{Chance, Http, Line, Sse, join};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// A way to receive and ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +20,7 @@ impl Acking {
         [Acking::LongPoll, Acking::WebSocket, Acking::Sse, Acking::Connect, Acking::Stdio];
 }
 
-pub(crate) async fn ack(acking: Acking, address: SocketAddr, side: Side, round: u64, seed: u64) {
+pub(crate) async fn ack(acking: Acking, address: SocketAddr, side: Side, seed: u64) {
     let chance = Chance::new(seed);
     let options = json!({ "session_id": side.sessions["agent:acker"], "window": 4096 });
     let frame = join("agent:acker", &side.network.token, &options);
@@ -30,7 +29,9 @@ pub(crate) async fn ack(acking: Acking, address: SocketAddr, side: Side, round: 
         Acking::Sse => return listen(address, side, chance).await,
         Acking::WebSocket => Line::websocket(address, &side.network, &frame).await,
         Acking::Connect => Line::connect(address, &side.network, &frame).await,
-        Acking::Stdio => Line::stdio(address, &side.network, &frame, &side.dir.join(format!("a{round}"))).await,
+        Acking::Stdio => {
+            Line::stdio(address, &side.network, &frame, &side.dir.join(format!("a{}", side.round()))).await
+        }
     };
     if let Some(line) = line {
         talk(acking, line, side, chance).await;
@@ -50,6 +51,7 @@ async fn post(http: &mut Http, side: &Side, ids: Vec<String>, by: Acking) -> boo
 }
 
 async fn poll(mut http: Http, side: Side, mut chance: Chance) {
+    let mut going = false;
     loop {
         let path = side.path("events?view=inbox&ack=false&limit=50&wait=5");
         let session = &side.sessions["agent:acker"];
@@ -61,6 +63,7 @@ async fn poll(mut http: Http, side: Side, mut chance: Chance) {
         if !ids.is_empty() && !post(&mut http, &side, ids, Acking::LongPoll).await {
             return;
         }
+        side.answered(&mut going);
     }
 }
 
@@ -69,7 +72,7 @@ async fn listen(address: SocketAddr, side: Side, mut chance: Chance) {
     let opened = Sse::try_open(address, &path, &side.sessions["agent:acker"], None).await;
     let Some(mut sse) = opened else { return };
     let mut http = Http::new(address);
-    let mut waiting = Vec::new();
+    let (mut waiting, mut going) = (Vec::new(), false);
     while let Some(event) = sse.try_next().await {
         let Some(id) = event.data["id"].as_str().filter(|_| event.data["metadata"]["attempt"].is_u64()) else {
             continue;
@@ -77,8 +80,11 @@ async fn listen(address: SocketAddr, side: Side, mut chance: Chance) {
         if chance.below(16) > 0 {
             waiting.push(id.to_owned());
         }
-        if !waiting.is_empty() && !post(&mut http, &side, std::mem::take(&mut waiting), Acking::Sse).await {
-            return;
+        if !waiting.is_empty() {
+            if !post(&mut http, &side, std::mem::take(&mut waiting), Acking::Sse).await {
+                return;
+            }
+            side.answered(&mut going);
         }
     }
 }
@@ -86,11 +92,12 @@ async fn listen(address: SocketAddr, side: Side, mut chance: Chance) {
 async fn talk(acking: Acking, mut line: Line, side: Side, mut chance: Chance) {
     let mut waiting: Vec<String> = Vec::new();
     let mut asked: Vec<String> = Vec::new();
-    // A relay looks for its node for ever: silence means that it is gone.
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(400), line.next()).await {
+    let mut going = false;
+    while let Some(event) = side.next(&mut line).await {
         if event["type"] == "network.pong" {
             // Answers come in order, so the ack before the ping was taken.
             side.book().taken(std::mem::take(&mut asked), acking);
+            side.answered(&mut going);
         } else if event["metadata"]["attempt"].is_u64() && chance.below(16) > 0 {
             waiting.push(event["id"].as_str().unwrap().to_owned());
         }

@@ -2,12 +2,14 @@
 
 use crate::ackers::Acking;
 use crate::senders::Sending;
-use rialto_sim::harness::{Network, Server, note};
+use rialto_sim::harness::{Line, Network, Server, note};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) const TARGETS: [&str; 4] = ["agent:keeper", "agent:acker", "agent:broadcast", "channel/general"];
 
@@ -94,9 +96,39 @@ pub(crate) struct Side {
     pub(crate) sessions: BTreeMap<&'static str, String>,
     pub(crate) dir: PathBuf,
     book: Arc<Mutex<Book>>,
+    round: Round,
+}
+
+/// What a round's load shares.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Round {
+    pub(crate) number: u64,
+    /// How many were answered for the first time.
+    pub(crate) going: Arc<AtomicU64>,
+    /// The node is gone: for a relay, which does not end with it.
+    pub(crate) over: CancellationToken,
 }
 
 impl Side {
+    pub(crate) fn round(&self) -> u64 {
+        self.round.number
+    }
+
+    /// The next event of a conversation; none when it broke or the node is gone.
+    pub(crate) async fn next(&self, line: &mut Line) -> Option<Value> {
+        tokio::select! {
+            event = line.next() => event,
+            () = self.round.over.cancelled() => None,
+        }
+    }
+
+    /// Was answered; counts once.
+    pub(crate) fn answered(&self, before: &mut bool) {
+        if !std::mem::replace(before, true) {
+            self.round.going.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap()
     }
@@ -126,9 +158,9 @@ impl Place {
         }
     }
 
-    pub(crate) fn side(&self) -> Side {
+    pub(crate) fn side(&self, round: &Round) -> Side {
         let (network, sessions, book) = (self.network.clone(), self.sessions.clone(), self.book.clone());
-        Side { network, sessions, dir: self.dir.path().to_owned(), book }
+        Side { network, sessions, dir: self.dir.path().to_owned(), book, round: round.clone() }
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {

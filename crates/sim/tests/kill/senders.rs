@@ -79,8 +79,8 @@ impl Source {
     }
 }
 
-pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, round: u64, seed: u64) {
-    let prefix = format!("{}-{round}-", sending.letter());
+pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, seed: u64) {
+    let prefix = format!("{}-{}-", sending.letter(), side.round());
     let mut source = Source { side: side.clone(), chance: Chance::new(seed), prefix, made: 0 };
     if !sending.is_stream() {
         return post(sending, Http::new(address), &mut source).await;
@@ -90,7 +90,7 @@ pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, roun
         Sending::WebSocket => Line::websocket(address, &side.network, &frame).await,
         Sending::Connect => Line::connect(address, &side.network, &frame).await,
         Sending::Http | Sending::HttpArray | Sending::HttpLines | Sending::Stdio => {
-            Line::stdio(address, &side.network, &frame, &side.dir.join(format!("s{round}"))).await
+            Line::stdio(address, &side.network, &frame, &side.dir.join(format!("s{}", side.round()))).await
         }
     };
     if let Some(line) = line {
@@ -101,6 +101,7 @@ pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, roun
 /// Posts one by one, or a few at once, until the connection breaks.
 async fn post(sending: Sending, mut http: Http, source: &mut Source) {
     let (path, session) = (source.side.path("events"), source.side.sessions[sending.agent()].clone());
+    let mut going = false;
     loop {
         let count = if sending == Sending::Http { 1 } else { 1 + source.chance.below(6) };
         let (events, before) = source.next(count);
@@ -124,12 +125,14 @@ async fn post(sending: Sending, mut http: Http, source: &mut Source) {
             book.answered(event["id"].as_str().unwrap(), result["seq"].as_u64().unwrap());
         }
         book.flushed = book.flushed.max(before);
+        drop(book);
+        source.side.answered(&mut going);
     }
 }
 
-/// Keeps a few arrays on their way until the connection breaks. A relay that lost the node is given up too.
+/// Keeps a few arrays on their way until the connection breaks or the node is gone.
 async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
-    let mut open = 0;
+    let (mut open, mut going) = (0, false);
     loop {
         while open < 16 {
             let count = 1 + source.chance.below(6);
@@ -139,8 +142,7 @@ async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
                 return;
             }
         }
-        let next = tokio::time::timeout(std::time::Duration::from_millis(400), line.next()).await;
-        let Ok(Some(event)) = next else { return };
+        let Some(event) = source.side.next(&mut line).await else { return };
         match event["type"].as_str().unwrap() {
             "network.event.ack" if event["payload"]["result"].is_null() => {
                 let payload = &event["payload"];
@@ -148,6 +150,7 @@ async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
                 assert!(sending == Sending::Stdio || payload["duplicate"] == false, "{event}");
                 source.side.book().answered(payload["event_id"].as_str().unwrap(), payload["seq"].as_u64().unwrap());
                 open -= 1;
+                source.side.answered(&mut going);
             }
             "network.event.error" => panic!("{sending:?}: {event}"),
             _ => {}
