@@ -10,6 +10,7 @@ use rialto_engine::{AdminOp, Caller, Clock, Dialect, Effects, Engine, Record, St
 use rialto_model::network::{Preset, Settings};
 use rialto_model::{Envelope, limits};
 use serde_json::value::RawValue;
+use std::sync::OnceLock;
 
 const NETWORK: &str = "a1b2c3d4";
 const START: u64 = 1_767_225_600_000;
@@ -18,27 +19,40 @@ const FRAMES: usize = 16;
 
 struct World {
     engine: Engine,
+    /// Of the state before the next frame.
+    hash: [u8; 32],
     records: Vec<(u8, u64, Vec<u8>)>,
-    created: Change,
     fx: Effects,
     now: Clock,
 }
 
-impl World {
-    fn new() -> World {
+/// A network with two members and a channel, as a snapshot: every input begins here.
+fn base() -> &'static [u8] {
+    static BASE: OnceLock<Vec<u8>> = OnceLock::new();
+    BASE.get_or_init(|| {
         let mods = ["auth", "persistence"].map(|name| ModConfig::standard(name).unwrap()).to_vec();
         let settings = Settings::preset("main", Preset::Workspace);
         let (id, created_by) = (NETWORK.into(), None);
         let created = Change::Created { id, number: 1, salt: 7, created_at: START, created_by, settings, mods };
-        let engine = Engine::new(State::created(&created, 9).unwrap());
-        let now = Clock { wall: START, steady: 5_000 };
-        let mut world = World { engine, records: Vec::new(), created, fx: Effects::default(), now };
-        world.engine.admin(&AdminOp::CreateChannel("general".into()), now, &mut world.fx).unwrap();
+        let mut world = World::over(State::created(&created, 9).unwrap());
+        world.engine.admin(&AdminOp::CreateChannel("general".into()), world.now, &mut world.fx).unwrap();
         world.step();
         world.emit(r#"{"type":"network.agent.join","source":"agent:alice","target":"core"}"#);
         world.emit(r#"{"type":"network.agent.join","source":"agent:bob","target":"core"}"#);
         assert!(world.records.len() > 2, "nobody joined");
-        world
+        world.engine.state.to_snapshot()
+    })
+}
+
+impl World {
+    fn over(state: State) -> World {
+        let hash = state.hash();
+        let now = Clock { wall: START, steady: 5_000 };
+        World { engine: Engine::new(state), hash, records: Vec::new(), fx: Effects::default(), now }
+    }
+
+    fn new() -> World {
+        World::over(State::from_snapshot(base(), 9).unwrap())
     }
 
     /// Applies what was decided, by way of its bytes.
@@ -54,6 +68,7 @@ impl World {
             self.records.push((record.kind(), seq, body));
         }
         self.fx = Effects::default();
+        self.hash = self.engine.state.hash();
     }
 
     fn emit(&mut self, frame: &str) {
@@ -61,7 +76,6 @@ impl World {
         // The operator may speak for whom it names, so every rule behind the credentials is reached.
         let claimed = envelope.source.as_deref().map(Into::into);
         let caller = Caller { operator: true, dialect: Some(Dialect::Stream), claimed, ..Caller::default() };
-        let before = self.engine.state.hash();
         let emit = Emit {
             caller: &caller,
             envelope: &envelope,
@@ -74,7 +88,7 @@ impl World {
         self.now.wall += 1;
         self.now.steady += 1;
         let result = self.engine.emit(&emit, self.now, &mut self.fx);
-        assert_eq!(self.engine.state.hash(), before, "deciding changed the state");
+        assert_eq!(self.engine.state.hash(), self.hash, "deciding changed the state");
         match result {
             Ok(_) => self.step(),
             Err(fault) => {
@@ -100,7 +114,7 @@ pub fn check(data: &[u8]) {
             _ => world.emit(frame),
         }
     }
-    let mut replayed = Engine::new(State::created(&world.created, 21).unwrap());
+    let mut replayed = Engine::new(State::from_snapshot(base(), 21).unwrap());
     for (kind, seq, body) in &world.records {
         replayed.apply(&Record::decode(*kind, VERSION, *seq, NETWORK, body).unwrap());
     }
