@@ -190,7 +190,7 @@ impl<'a> Envelope<'a> {
         if timestamp.is_some_and(|t| !t.starts_with(|c: char| c == '-' || c.is_ascii_digit())) {
             return Err(Fault::new(ErrorCode::InvalidEvent, "timestamp must be a number").field("timestamp"));
         }
-        if json::scan(metadata).lone_surrogate {
+        if metadata.contains('\\') && json::scan(metadata).lone_surrogate {
             return Err(lone_surrogate());
         }
         Ok(Envelope {
@@ -229,6 +229,9 @@ fn payload_field(raw: Option<&RawValue>) -> Result<Cow<'_, str>, Fault> {
     let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(Cow::Borrowed("{}")) };
     if !raw.starts_with('{') {
         return Err(Fault::new(ErrorCode::InvalidPayload, "payload must be an object").field("payload"));
+    }
+    if json::is_simple(raw, limits::PAYLOAD_DEPTH_MAX) {
+        return Ok(Cow::Borrowed(raw));
     }
     let shape = json::scan(raw);
     if shape.depth > limits::PAYLOAD_DEPTH_MAX {
@@ -278,6 +281,13 @@ pub struct EventParts<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span(u32, u32);
 
+/// Bytes of the member names and punctuation of the canonical text.
+const NAMES_LEN: usize =
+    r#"{"id":"","type":"","source":"","target":"","payload":,"metadata":,"timestamp":,"network":"","visibility":""}"#
+        .len();
+/// Digits of a stamp in this age.
+const STAMP_LEN: usize = 13;
+
 /// An event of the network: immutable, all nine fields, canonical JSON on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -301,13 +311,18 @@ pub struct Event {
 impl Event {
     /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
     pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
+        // Exact for a target without escapes and a stamp of this age, so that nothing is moved when the text is boxed.
         let mut text = String::with_capacity(
-            160 + parts.id.len()
+            NAMES_LEN
+                + STAMP_LEN
+                + parts.id.len()
                 + parts.kind.len()
                 + parts.source.len()
                 + parts.target.len()
                 + parts.payload.len()
-                + parts.metadata.len(),
+                + parts.metadata.len()
+                + parts.network.len()
+                + parts.visibility.as_str().len(),
         );
         let put = |text: &mut String, before: &str, value: &str| {
             text.push_str(before);
@@ -326,7 +341,7 @@ impl Event {
         let payload = put(&mut text, ",\"payload\":", parts.payload);
         let metadata = put(&mut text, ",\"metadata\":", parts.metadata);
         text.push_str(",\"timestamp\":");
-        text.push_str(&parts.timestamp.to_string());
+        json::push_number(&mut text, parts.timestamp);
         text.push_str(",\"network\":\"");
         text.push_str(parts.network);
         text.push_str("\",\"visibility\":\"");
@@ -354,19 +369,36 @@ impl Event {
 
     /// The JSON of a tracked delivery: `metadata.seq` and `metadata.attempt` say that an ack is expected.
     pub fn tracked_json(&self, attempt: u32) -> String {
+        let mut out = Vec::with_capacity(self.tracked_len(attempt));
+        self.push_tracked(attempt, &mut out);
+        // Put together from texts.
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// Bytes of [`Event::tracked_json`].
+    pub fn tracked_len(&self, attempt: u32) -> usize {
+        let digits = |n: u64| n.checked_ilog10().unwrap_or(0) as usize + 1;
+        let marks = "\"seq\":,\"attempt\":".len() + digits(self.seq) + digits(u64::from(attempt));
+        self.text.len() + marks + usize::from(!self.metadata_is_empty())
+    }
+
+    /// Appends [`Event::tracked_json`] to a buffer that many events share.
+    pub fn push_tracked(&self, attempt: u32, out: &mut Vec<u8>) {
         let at = self.metadata.0 as usize + 1;
         let (head, tail) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
-        let mut out = String::with_capacity(self.text.len() + 40);
-        out.push_str(head);
-        out.push_str("\"seq\":");
-        out.push_str(&self.seq.to_string());
-        out.push_str(",\"attempt\":");
-        out.push_str(&attempt.to_string());
-        if !tail.trim_start().starts_with('}') {
-            out.push(',');
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(b"\"seq\":");
+        json::push_digits(out, self.seq);
+        out.extend_from_slice(b",\"attempt\":");
+        json::push_digits(out, u64::from(attempt));
+        if !self.metadata_is_empty() {
+            out.push(b',');
         }
-        out.push_str(tail);
-        out
+        out.extend_from_slice(tail.as_bytes());
+    }
+
+    fn metadata_is_empty(&self) -> bool {
+        self.metadata.1 == 2 || self.metadata().bytes().skip(1).find(|b| !b.is_ascii_whitespace()) == Some(b'}')
     }
 
     fn part(&self, span: Span) -> &str {
@@ -513,6 +545,12 @@ mod tests {
         let empty = Event::new(3, &EventParts { metadata: "{}", ..parts });
         assert!(empty.tracked_json(2).contains(r#""metadata":{"seq":3,"attempt":2},"#));
         assert_eq!(Event::new(3, &event.parts("n1")), event);
+        for (metadata, seq, attempt) in
+            [("{}", 0, 1), ("{ }", 9, 10), (r#"{"a":1}"#, 10, 99), (r#"{"a":1}"#, u64::MAX, 1)]
+        {
+            let event = Event::new(seq, &EventParts { metadata, ..parts });
+            assert_eq!(event.tracked_len(attempt), event.tracked_json(attempt).len(), "{metadata} {seq}");
+        }
     }
 
     #[test]

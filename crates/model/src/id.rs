@@ -7,6 +7,18 @@ use crate::{Millis, Seq, limits};
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
+/// The value of each byte as a digit; 255 for what is none.
+#[allow(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
+const DIGITS: [u8; 256] = {
+    let mut digits = [255; 256];
+    let mut i = 0;
+    while i < ALPHABET.len() {
+        digits[ALPHABET[i] as usize] = i as u8;
+        i += 1;
+    }
+    digits
+};
+
 /// Checks and makes event ids; the id itself travels as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
@@ -29,15 +41,19 @@ impl EventId {
 
     /// The 26 characters of this id.
     pub fn to_text(self) -> String {
-        let value =
+        self.to_ascii().iter().copied().map(char::from).collect()
+    }
+
+    /// The 26 characters of this id, without an allocation.
+    pub fn to_ascii(self) -> [u8; 26] {
+        let mut value =
             (u128::from(self.at & 0xFFFF_FFFF_FFFF) << 80) | (u128::from(self.seq) << 16) | u128::from(self.salt);
-        (0..26u32)
-            .map(|i| {
-                let shift = 5 * (25 - i);
-                let digit = usize::try_from((value >> shift) & 31).unwrap_or(0);
-                char::from(ALPHABET.get(digit).copied().unwrap_or(b'0'))
-            })
-            .collect()
+        let mut text = [b'0'; 26];
+        for place in text.iter_mut().rev() {
+            *place = ALPHABET.get((value & 31) as usize).copied().unwrap_or(b'0');
+            value >>= 5;
+        }
+        text
     }
 
     /// Reads an id of ours back; other ids give nothing.
@@ -47,11 +63,11 @@ impl EventId {
         }
         let mut value: u128 = 0;
         for (i, byte) in text.bytes().enumerate() {
-            let digit = ALPHABET.iter().position(|c| *c == byte)?;
+            let digit = DIGITS.get(usize::from(byte)).copied().filter(|d| *d < 32)?;
             if i == 0 && digit > 7 {
                 return None;
             }
-            value = (value << 5) | digit as u128;
+            value = (value << 5) | u128::from(digit);
         }
         let low = |v: u128| u64::try_from(v & u128::from(u64::MAX)).unwrap_or(0);
         Some(EventId { at: low(value >> 80), seq: low(value >> 16), salt: u16::try_from(value & 0xFFFF).unwrap_or(0) })

@@ -14,6 +14,51 @@ pub struct Shape {
     pub lone_surrogate: bool,
 }
 
+/// Whether [`scan`] has nothing to find: no escape, no line break, and no more brackets than may nest. Most texts are
+/// so, and a pass without branches over the bytes is far cheaper than a walk over the tokens.
+pub fn is_simple(text: &str, depth_max: usize) -> bool {
+    let mut brackets = 0usize;
+    for chunk in text.as_bytes().chunks(128) {
+        let (mut opened, mut odd) = (0u8, 0u8);
+        for byte in chunk {
+            opened += u8::from(*byte == b'{') + u8::from(*byte == b'[');
+            odd |= u8::from(*byte == b'\\') | u8::from(*byte == b'\n') | u8::from(*byte == b'\r');
+        }
+        if odd != 0 {
+            return false;
+        }
+        brackets += usize::from(opened);
+    }
+    brackets <= depth_max
+}
+
+/// Appends a number in decimal.
+pub fn push_number(out: &mut String, n: u64) {
+    let (digits, at) = decimal(n);
+    out.push_str(digits.get(at..).and_then(|d| std::str::from_utf8(d).ok()).unwrap_or_default());
+}
+
+/// Appends a number in decimal to bytes.
+pub fn push_digits(out: &mut Vec<u8>, n: u64) {
+    let (digits, at) = decimal(n);
+    out.extend_from_slice(digits.get(at..).unwrap_or_default());
+}
+
+/// The digits of a number, from this place on.
+fn decimal(mut n: u64) -> ([u8; 20], usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + (n % 10) as u8;
+        at -= 1;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    (digits, at)
+}
+
 /// Scans valid JSON text once.
 pub fn scan(text: &str) -> Shape {
     let bytes = text.as_bytes();
@@ -167,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    fn a_simple_text_needs_no_scan() {
+        assert!(is_simple(r#"{"a":[1,{"b":2}]}"#, 3));
+        assert!(!is_simple(r#"{"a":[1,{"b":2}]}"#, 2));
+        assert!(!is_simple("{\n}", 9) && !is_simple("{\r}", 9) && !is_simple(r#"["\u0041"]"#, 9));
+        assert!(!is_simple(&"[".repeat(300), 299));
+    }
+
+    #[test]
     fn canonical_sorts_and_keeps_numbers() {
         let mut out = String::new();
         canonical(r#"{"b": 1.50, "a":[ "x\u0041", {"z":null,"y":true} ]}"#, &mut out).unwrap();
@@ -180,6 +233,21 @@ mod tests {
             let mut out = String::new();
             let _ = canonical(&text, &mut out);
             let _ = string(&text);
+        }
+
+        #[test]
+        fn what_is_simple_has_no_odd_shape(text in r#"[\[{}\]",:\\\n\ru0-9a-fdD ]{0,200}"#) {
+            if is_simple(&text, 64) {
+                let shape = scan(&text);
+                prop_assert!(!shape.multi_line && !shape.lone_surrogate && shape.depth <= 64);
+            }
+        }
+
+        #[test]
+        fn numbers_are_decimal(n: u64) {
+            let mut out = String::from("x");
+            push_number(&mut out, n);
+            prop_assert_eq!(out, format!("x{n}"));
         }
 
         #[test]
