@@ -1,13 +1,13 @@
 //! What an operator may do to a network: settings, tokens, roles, groups, mods, redaction. Every act is a record.
 
 use crate::channels;
-use crate::emit;
 use crate::input::{Clock, Effect, Effects};
 use crate::membership;
 use crate::mods::{self, ModConfig};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
+use crate::server_events;
 use crate::state::State;
 use crate::tick;
 use rialto_model::address::Address;
@@ -143,7 +143,7 @@ pub(crate) fn decide(
 /// Tells everybody that the pipeline is another one now.
 fn mods_changed(state: &State, live: &mut Live, name: &str, change: &str, now: Clock, fx: &mut Effects) {
     let payload = json!({ "mod": format!("mod/{name}"), "change": change });
-    fx.after.push(emit::server_signal(state, live, "rialto.mod.changed", &payload, now));
+    fx.after.push(server_events::server_signal(state, live, "rialto.mod.changed", &payload, now));
 }
 
 fn not_member(name: &str) -> Fault {
@@ -200,7 +200,7 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
             );
         }
         let payload = json!({ "from": from.as_str(), "to": to.as_str() });
-        emit::server_event(
+        server_events::server_event(
             state,
             "rialto.network.status",
             "agent:broadcast",

@@ -41,19 +41,24 @@ fn event(state: &mut State, record: &EventRecord) {
     if !record.stored && audience == 0 {
         return;
     }
-    let mut streams: Vec<StreamKey> = route.stream.into_iter().collect();
-    streams.extend(route.source.map(StreamKey::Source));
-    streams.push(StreamKey::Type(type_number(state, event.kind())));
-    if let (Some(thread), Some(StreamKey::Channel(channel))) = (&route.thread, route.stream) {
-        streams.push(StreamKey::Thread(thread_number(state, channel, thread)));
-    }
-    streams.iter().for_each(|key| state.lists.post(*key, seq));
+    let thread = match (&route.thread, route.stream) {
+        (Some(thread), Some(StreamKey::Channel(channel))) => Some(thread_number(state, channel, thread)),
+        _ => None,
+    };
+    let streams = [
+        route.stream,
+        route.source.map(StreamKey::Source),
+        Some(StreamKey::Type(type_number(state, event.kind()))),
+        thread.map(StreamKey::Thread),
+    ];
+    streams.iter().flatten().for_each(|key| state.lists.post(*key, seq));
     if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
         state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
     }
     if record.stored {
         state.lists.kept.insert(seq);
     } else {
+        let streams = streams.into_iter().flatten().collect();
         state.book.unstored.insert(seq, Unstored { waiting: audience, streams });
     }
     if let Some(to) = &route.to {

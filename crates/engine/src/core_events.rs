@@ -55,6 +55,7 @@ pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), 
     let reserved = || Fault::new(ErrorCode::ReservedType, format!("{kind} is not a type clients send")).field("type");
     let elsewhere = |to: &str| Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to {to}")).field("target");
     match kind {
+        _ if !kind.starts_with("network.") && !kind.starts_with("rialto.") => Ok(()),
         _ if TO_CORE.contains(&kind) => check_target(state, kind, target),
         "network.agent.announce" if !local_target(state, target)?.is_broadcast() => Err(elsewhere("agent:broadcast")),
         "network.resource.invoke" | "network.resource.read" | "network.resource.update"
@@ -67,8 +68,7 @@ pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), 
         | "network.resource.invoke"
         | "network.resource.read"
         | "network.resource.update" => Ok(()),
-        _ if kind.starts_with("network.") || kind.starts_with("rialto.") => Err(reserved()),
-        _ => Ok(()),
+        _ => Err(reserved()),
     }
 }
 
@@ -124,7 +124,7 @@ fn response(
 
 fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
     let event_id = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).to_owned();
-    Accepted { event_id, response: Some(response), ..Accepted::default() }
+    Accepted { named: Some(event_id), response: Some(response), ..Accepted::default() }
 }
 
 fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {

@@ -6,6 +6,7 @@
 use crate::Engine;
 use crate::channels;
 use crate::core_events;
+use crate::duplicate::duplicate;
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen};
 use crate::membership;
 use crate::mods::{self, persistence};
@@ -13,14 +14,15 @@ use crate::presence::Live;
 use crate::principal::Principal;
 use crate::record::{Change, EventRecord, Record};
 use crate::route::{self, Route, StreamKey};
-use crate::state::{ChannelId, MemberId, State};
-use rialto_model::address::{Address, Entity};
+use crate::server_events::{presence_signal, signal_id};
+use crate::state::{ChannelId, Member, MemberId, State};
+use crate::visibility::{self, Reach};
+use rialto_model::address::Address;
+use rialto_model::channel::ChannelStatus;
 use rialto_model::metadata::Metadata;
 use rialto_model::network::Status;
-use rialto_model::{
-    Envelope, ErrorCode, Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility, json, limits,
-};
-use serde_json::json;
+use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault, Millis, Role, Visibility, limits};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Mail lives at most this long whatever the sender says.
@@ -31,9 +33,9 @@ const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 pub(crate) struct Draft<'d, 'a> {
     pub(crate) envelope: &'d Envelope<'a>,
     pub(crate) member: MemberId,
-    pub(crate) address: Box<str>,
+    pub(crate) address: Cow<'d, str>,
     pub(crate) metadata: Metadata<'a>,
-    pub(crate) target: Box<str>,
+    pub(crate) target: Cow<'d, str>,
     pub(crate) visibility: Visibility,
     pub(crate) route: Route,
     pub(crate) received: Option<u128>,
@@ -42,7 +44,7 @@ pub(crate) struct Draft<'d, 'a> {
 impl Draft<'_, '_> {
     /// Channel acts are stored and delivered under the channel's own address.
     pub(crate) fn retarget(&mut self, channel: &str, id: ChannelId) {
-        self.target = format!("channel/{channel}").into();
+        self.target = Cow::Owned(format!("channel/{channel}"));
         self.visibility = Visibility::Channel;
         self.route.stream = Some(StreamKey::Channel(id));
     }
@@ -80,8 +82,10 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         Sender::Guest(guest) => {
             guest.records.iter().for_each(|record| fx.commit(record.clone()));
             // The event is decided on the state as it will be; the records themselves are applied with all others.
+            let address = address.into_owned();
             let before = guest.enter(&mut engine.state);
-            let result = emitted(&engine.state, &mut engine.live, input, guest.member, address, metadata, now, fx);
+            let result =
+                emitted(&engine.state, &mut engine.live, input, guest.member, address.into(), metadata, now, fx);
             before.restore(&mut engine.state);
             (guest.member, result?)
         }
@@ -98,12 +102,12 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
 
 /// The rest of the walk, once it is known who sends.
 #[allow(clippy::too_many_arguments, reason = "what the walk has gathered so far")]
-fn emitted<'a>(
-    state: &State,
+fn emitted<'d, 'a>(
+    state: &'d State,
     live: &mut Live,
-    input: &Emit<'a>,
+    input: &'d Emit<'a>,
     member: MemberId,
-    address: Box<str>,
+    address: Cow<'d, str>,
     metadata: Metadata<'a>,
     now: Clock,
     fx: &mut Effects,
@@ -141,7 +145,15 @@ pub(crate) fn guard_request(
 }
 
 /// Binds the source to the credential.
-fn sender(state: &State, input: &Emit<'_>, metadata: &Metadata<'_>, now: Clock) -> Result<(Sender, Box<str>), Fault> {
+fn sender<'s>(
+    state: &'s State,
+    input: &Emit<'_>,
+    metadata: &Metadata<'_>,
+    now: Clock,
+) -> Result<(Sender, Cow<'s, str>), Fault> {
+    if let Some(known) = on_stream(state, input, now)? {
+        return Ok(known);
+    }
     let said = match input.envelope.source.as_deref() {
         None => None,
         Some(text) => Some(
@@ -163,7 +175,7 @@ fn sender(state: &State, input: &Emit<'_>, metadata: &Metadata<'_>, now: Clock) 
             return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
         }
         is_active(state)?;
-        Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), who.into()))
+        Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), Cow::Owned(who.to_owned())))
     };
     let mut principal = state.principal(caller, None, now)?;
     let mut label = None;
@@ -194,6 +206,17 @@ fn sender(state: &State, input: &Emit<'_>, metadata: &Metadata<'_>, now: Clock) 
     }
 }
 
+/// A stream that joined, which names itself as the network does or not at all: nothing has to be parsed.
+fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Option<(Sender, Cow<'s, str>)>, Fault> {
+    if input.caller.stream.is_none() {
+        return Ok(None);
+    }
+    let Principal::Member(id) = state.principal(input.caller, None, now)? else { return Ok(None) };
+    let said = input.envelope.source.as_deref();
+    let known = state.member(id).filter(|m| m.is_present() && said.is_none_or(|said| said == m.address.as_ref()));
+    Ok(known.map(|m| (Sender::Member(id), Cow::Borrowed(m.address.as_ref()))))
+}
+
 fn is_active(state: &State) -> Result<(), Fault> {
     match state.book.settings.status {
         Status::Active => Ok(()),
@@ -202,120 +225,14 @@ fn is_active(state: &State) -> Result<(), Fault> {
     }
 }
 
-fn bound(state: &State, id: MemberId, said: Option<&str>) -> Result<Box<str>, Fault> {
+fn bound<'s>(state: &'s State, id: MemberId, said: Option<&str>) -> Result<Cow<'s, str>, Fault> {
     let Some(member) = state.member(id).filter(|m| !m.removed) else { return Err(ErrorCode::NotAMember.into()) };
     match said {
         Some(said) if said != member.address.as_ref() => {
             Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", member.address)).field("source"))
         }
-        _ => Ok(member.address.clone()),
+        _ => Ok(Cow::Borrowed(member.address.as_ref())),
     }
-}
-
-/// The id is taken: by the same event (the first answer again) or by another (a conflict).
-fn duplicate(
-    state: &State,
-    input: &Emit<'_>,
-    address: &str,
-    metadata: &Metadata<'_>,
-    record: &Arc<EventRecord>,
-) -> Result<Accepted, Fault> {
-    let first = &record.event;
-    let conflict =
-        || Fault::new(ErrorCode::IdConflict, format!("id {} was used for another event", first.id())).field("id");
-    if first.source() != address {
-        return Err(conflict());
-    }
-    if record.received != Some(input.received) {
-        let target = Address::parse_in(&input.envelope.target, &state.network).map_err(|_| conflict())?;
-        let visibility = checked_visibility(&target, &input.envelope.kind, input.envelope.visibility)?;
-        // Keys that mod/enrichment has put into the stored event and this copy does not have.
-        let enriched: Vec<&str> = enriched_keys(state).into_iter().filter(|k| metadata.get(k).is_none()).collect();
-        let again = body_hash(
-            &input.envelope.kind,
-            address,
-            target.as_str(),
-            &input.envelope.payload,
-            metadata.entries(),
-            visibility,
-            &enriched,
-        )?;
-        let stored = Metadata::parse(first.metadata())?;
-        let original_target = if is_channel_act(first.kind()) { "core" } else { first.target() };
-        let original_visibility = if is_channel_act(first.kind()) { visibility } else { first.visibility };
-        let before = body_hash(
-            first.kind(),
-            first.source(),
-            original_target,
-            first.payload(),
-            stored.entries(),
-            original_visibility,
-            &enriched,
-        )?;
-        if again != before {
-            return Err(conflict());
-        }
-    }
-    Ok(Accepted {
-        event_id: first.id().to_owned(),
-        seq: Some(first.seq),
-        duplicate: true,
-        result: channels::result_again(state, first.kind(), first.target()),
-        event: Some(record.clone()),
-        ..Accepted::default()
-    })
-}
-
-fn is_channel_act(kind: &str) -> bool {
-    matches!(
-        kind,
-        "network.channel.create" | "network.channel.delete" | "network.channel.join" | "network.channel.leave"
-    )
-}
-
-fn enriched_keys(state: &State) -> Vec<&str> {
-    let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "enrichment");
-    config
-        .and_then(|m| m.config.get("static"))
-        .and_then(|v| v.as_object())
-        .map(|m| m.keys().map(String::as_str).collect())
-        .unwrap_or_default()
-}
-
-/// SHA-256 of the canonical body (sheet section 4.2): sorted keys, compact, numbers as received, before mods.
-pub(crate) fn body_hash<'m>(
-    kind: &str,
-    source: &str,
-    target: &str,
-    payload: &str,
-    metadata: impl Iterator<Item = (&'m str, &'m str)>,
-    visibility: Visibility,
-    added_by_mods: &[&str],
-) -> Result<[u8; 32], Fault> {
-    use sha2::Digest;
-    let ignored = ["session_id", "traceparent", "tracestate", "client_timestamp"];
-    let mut meta = String::from("{");
-    for (key, value) in metadata.filter(|(k, _)| !ignored.contains(k) && !added_by_mods.contains(k)) {
-        if meta.len() > 1 {
-            meta.push(',');
-        }
-        json::push_string(&mut meta, key);
-        meta.push(':');
-        meta.push_str(value);
-    }
-    meta.push('}');
-    let mut text = String::from("{\"metadata\":");
-    json::canonical(&meta, &mut text)?;
-    text.push_str(",\"payload\":");
-    json::canonical(payload, &mut text)?;
-    for (name, value) in [("source", source), ("target", target), ("type", kind), ("visibility", visibility.as_str())] {
-        text.push_str(",\"");
-        text.push_str(name);
-        text.push_str("\":");
-        json::push_string(&mut text, value);
-    }
-    text.push('}');
-    Ok(sha2::Sha256::digest(text.as_bytes()).into())
 }
 
 /// Types an observer may send: those that read or manage itself.
@@ -371,40 +288,6 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
     Ok(())
 }
 
-/// Default visibility by target (sheet section 4.3).
-pub(crate) fn default_visibility(target: &Address, kind: &str) -> Visibility {
-    match target.entity() {
-        Entity::Mod(_) => Visibility::ModOnly,
-        // Control events are polled for without an identity.
-        _ if kind.starts_with("workspace.agent.") => Visibility::Public,
-        Entity::Agent(_) if target.is_broadcast() => Visibility::Public,
-        Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. } | Entity::Core | Entity::Resource { .. } => {
-            Visibility::Direct
-        }
-        Entity::Channel(_) | Entity::Group(_) => Visibility::Channel,
-    }
-}
-
-fn checked_visibility(target: &Address, kind: &str, said: Option<Visibility>) -> Result<Visibility, Fault> {
-    use Visibility::{Channel, Direct, ModOnly, Public};
-    let default = default_visibility(target, kind);
-    let Some(said) = said.filter(|v| *v != default) else { return Ok(default) };
-    match (target.entity(), said) {
-        (Entity::Agent(_), Channel | Direct | ModOnly) if target.is_broadcast() => Err(bad_visibility(target, said)),
-        (Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. }, Public | Direct) => Ok(said),
-        // The flat default of compat clients counts as direct.
-        (Entity::Agent(_) | Entity::Human(_) | Entity::Registered { .. }, Channel) => Ok(Direct),
-        (Entity::Channel(_) | Entity::Group(_), Public | Channel) => Ok(said),
-        (Entity::Core, ModOnly | Direct) | (Entity::Resource { .. }, Direct) => Ok(said),
-        _ => Err(bad_visibility(target, said)),
-    }
-}
-
-fn bad_visibility(target: &Address, said: Visibility) -> Fault {
-    Fault::new(ErrorCode::InvalidVisibility, format!("an event to {target} cannot be {}", said.as_str()))
-        .field("visibility")
-}
-
 /// `thread_` and 3 to 96 characters of `[a-z0-9_-]`, the first not a mark.
 fn is_thread(text: &str) -> bool {
     text.strip_prefix("thread_").is_some_and(|rest| {
@@ -414,19 +297,38 @@ fn is_thread(text: &str) -> bool {
     })
 }
 
+/// A target and the stream behind it.
+struct Aim<'d> {
+    target: Cow<'d, str>,
+    stream: Option<StreamKey>,
+    reach: Reach,
+}
+
+/// Finds out where a target leads. One that is written as the network itself writes it needs no parsing.
+fn aim<'d>(state: &'d State, text: &'d str) -> Result<Aim<'d>, Fault> {
+    if let Some(id) = state.member_id(text).filter(|id| state.member(*id).is_some_and(Member::is_present)) {
+        return Ok(Aim { target: text.into(), stream: Some(StreamKey::Inbox(id)), reach: Reach::Principal });
+    }
+    let channel = text.strip_prefix("channel/").and_then(|name| state.channel_id(name));
+    if let Some(id) = channel.filter(|id| state.channel(*id).is_some_and(|c| c.status == ChannelStatus::Active)) {
+        return Ok(Aim { target: text.into(), stream: Some(StreamKey::Channel(id)), reach: Reach::Members });
+    }
+    let target = Address::parse_in(text, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("target {text:?}: {e}")).field("target"))?;
+    let stream = route::resolve(state, &target)?;
+    Ok(Aim { target: target.as_str().to_owned().into(), stream, reach: Reach::of(&target) })
+}
+
 fn draft<'d, 'a>(
-    state: &State,
+    state: &'d State,
     input: &'d Emit<'a>,
     member: MemberId,
-    address: Box<str>,
+    address: Cow<'d, str>,
     mut metadata: Metadata<'a>,
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
-    let target = Address::parse_in(&envelope.target, &state.network).map_err(|e| {
-        Fault::new(ErrorCode::InvalidAddress, format!("target {:?}: {e}", envelope.target)).field("target")
-    })?;
-    let stream = route::resolve(state, &target)?;
-    let visibility = checked_visibility(&target, &envelope.kind, envelope.visibility)?;
+    let Aim { target, stream, reach } = aim(state, &envelope.target)?;
+    let visibility = visibility::checked(reach, &target, &envelope.kind, envelope.visibility)?;
     let in_channel = matches!(stream, Some(StreamKey::Channel(_)));
     let thread = match metadata.text("thread") {
         None => None,
@@ -456,7 +358,7 @@ fn draft<'d, 'a>(
         member,
         address,
         metadata,
-        target: target.as_str().into(),
+        target,
         visibility,
         route: Route { stream, source: Some(member), thread, to },
         received: envelope.id.is_some().then_some(input.received),
@@ -524,15 +426,16 @@ pub(crate) fn commit(
     mods::guard(state, live, &view, now)?;
     mods::transform(state, &mut view);
     let seq = if ephemeral { 0 } else { state.next_seq() + fx.events() };
-    let id = match &draft.envelope.id {
-        Some(id) => id.to_string(),
-        None if ephemeral => signal_id(state, live, stamp),
-        None => EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
+    let own = match &draft.envelope.id {
+        Some(_) => [0; 26],
+        None if ephemeral => signal_id(state, live, stamp).to_ascii(),
+        None => EventId { at: stamp, seq, salt: state.book.salt }.to_ascii(),
     };
+    let id = draft.envelope.id.as_deref().or(std::str::from_utf8(&own).ok()).unwrap_or_default();
     let event = Event::new(
         seq,
         &EventParts {
-            id: &id,
+            id,
             kind,
             source: &draft.address,
             target: &draft.target,
@@ -558,7 +461,7 @@ pub(crate) fn commit(
             dies_at: None,
             verdicts: Vec::new(),
         };
-        return Ok(Accepted { event_id: id, event: Some(Arc::new(shown)), ..Accepted::default() });
+        return Ok(Accepted { event: Some(Arc::new(shown)), ..Accepted::default() });
     }
     let dies_at =
         metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| stamp + ttl.min(TTL_MS_MAX));
@@ -572,170 +475,12 @@ pub(crate) fn commit(
         verdicts: Vec::new(),
     });
     fx.commit(Record::Event(record.clone()));
-    Ok(Accepted { event_id: id, seq: Some(seq), event: Some(record), ..Accepted::default() })
-}
-
-/// Ids of what has no position: unique while the process lives.
-fn signal_id(state: &State, live: &mut Live, stamp: Millis) -> String {
-    live.signals += 1;
-    EventId { at: stamp, seq: (1 << 63) | live.signals, salt: state.book.salt }.to_text()
-}
-
-/// Commits a client's `network.*` event whose stored form differs from what was sent.
-pub(crate) fn system_copy(
-    state: &State,
-    input: &Emit<'_>,
-    address: &str,
-    member: MemberId,
-    payload: String,
-    now: Clock,
-    fx: &mut Effects,
-) -> Result<Arc<EventRecord>, Fault> {
-    let stamp = state.stamp(now.wall);
-    let seq = state.next_seq() + fx.events();
-    let id = match (&input.envelope.id, &input.seen) {
-        // A join is never a duplicate: each one is an act. Its id names the first only.
-        (Some(id), Seen::New) => id.to_string(),
-        _ => EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
-    };
-    let event = Event::new(
-        seq,
-        &EventParts {
-            id: &id,
-            kind: &input.envelope.kind,
-            source: address,
-            target: "core",
-            payload: &payload,
-            metadata: "{}",
-            timestamp: stamp,
-            network: &state.book.id,
-            visibility: Visibility::Public,
-        },
-    );
-    let record = Arc::new(EventRecord {
-        event,
-        route: Route { source: Some(member), ..Route::default() },
-        received: input.envelope.id.is_some().then_some(input.received),
-        receipt: false,
-        stored: persistence::keeps(state, &input.envelope.kind),
-        dies_at: None,
-        verdicts: Vec::new(),
-    });
-    fx.commit(Record::Event(record.clone()));
-    Ok(record)
-}
-
-/// A server event for whoever is there.
-pub(crate) fn server_signal(
-    state: &State,
-    live: &mut Live,
-    kind: &str,
-    payload: &serde_json::Value,
-    now: Clock,
-) -> Effect {
-    let stamp = state.stamp(now.wall);
-    let event = Event::new(
-        0,
-        &EventParts {
-            id: &signal_id(state, live, stamp),
-            kind,
-            source: "core",
-            target: "agent:broadcast",
-            payload: &payload.to_string(),
-            metadata: "{\"ephemeral\":true}",
-            timestamp: stamp,
-            network: &state.book.id,
-            visibility: Visibility::Public,
-        },
-    );
-    Effect::Signal { event: Arc::new(event), route: Route { stream: Some(StreamKey::Broadcast), ..Route::default() } }
-}
-
-/// A committed event of the server.
-pub(crate) fn server_event(
-    state: &State,
-    kind: &str,
-    target: &str,
-    stream: Option<StreamKey>,
-    payload: &serde_json::Value,
-    now: Clock,
-    fx: &mut Effects,
-) {
-    let stamp = state.stamp(now.wall);
-    let seq: Seq = state.next_seq() + fx.events();
-    let visibility = if stream == Some(StreamKey::Broadcast) { Visibility::Public } else { Visibility::Direct };
-    let event = Event::new(
-        seq,
-        &EventParts {
-            id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
-            kind,
-            source: "core",
-            target,
-            payload: &payload.to_string(),
-            metadata: "{}",
-            timestamp: stamp,
-            network: &state.book.id,
-            visibility,
-        },
-    );
-    let stored = persistence::keeps(state, kind);
-    fx.commit(Record::Event(Arc::new(EventRecord {
-        event,
-        route: Route { stream, ..Route::default() },
-        received: None,
-        receipt: false,
-        stored,
-        dies_at: None,
-        verdicts: Vec::new(),
-    })));
-}
-
-/// Tells everybody that a member came or went.
-pub(crate) fn presence_signal(
-    state: &State,
-    live: &mut Live,
-    address: &str,
-    role: Role,
-    online: bool,
-    now: Clock,
-    fx: &mut Effects,
-) {
-    let status = if online { "online" } else { "offline" };
-    let payload = json!({ "address": address, "status": status, "role": role.as_str() });
-    fx.after.push(server_signal(state, live, "rialto.member.status", &payload, now));
+    Ok(Accepted { seq: Some(seq), event: Some(record), ..Accepted::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hash(payload: &str, metadata: &[(&str, &str)]) -> String {
-        let hash = body_hash(
-            "workspace.message.posted",
-            "agent:alice",
-            "channel/general",
-            payload,
-            metadata.iter().copied(),
-            Visibility::Channel,
-            &[],
-        );
-        hash.unwrap().iter().map(|b| format!("{b:02x}")).collect()
-    }
-
-    #[test]
-    fn the_body_hash_of_the_sheet() {
-        let vector = "a6e5a58feeb4d55dc717d448eae2f1e5d0f99656968bb715ee444fc9553e761d";
-        assert_eq!(hash(r#"{"content":"hi"}"#, &[]), vector);
-        assert_eq!(hash(r#"{ "content" : "\u0068i" }"#, &[("session_id", "\"x\""), ("tracestate", "1")]), vector);
-        assert_ne!(hash(r#"{"content":"hi","n":1}"#, &[]), vector);
-        assert_ne!(hash(r#"{"content":"hi"}"#, &[("k", "1")]), vector);
-    }
-
-    #[test]
-    fn numbers_are_hashed_as_received() {
-        assert_ne!(hash(r#"{"n":1}"#, &[]), hash(r#"{"n":1.0}"#, &[]));
-        assert_eq!(hash(r#"{"a":1,"b":2}"#, &[]), hash(r#"{"b":2,"a":1}"#, &[]));
-    }
 
     #[test]
     fn thread_names() {

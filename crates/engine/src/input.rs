@@ -132,8 +132,8 @@ pub struct Joined {
 /// The answer to an accepted event.
 #[derive(Debug, Clone, Default)]
 pub struct Accepted {
-    /// The event's id.
-    pub event_id: String,
+    /// The id it is answered under where that is not its event's: of an ack, a query, a ping, a join sent again.
+    pub named: Option<String>,
     /// Its position, if it has one.
     pub seq: Option<Seq>,
     /// It was there already.
@@ -145,11 +145,18 @@ pub struct Accepted {
     /// The event as committed or signalled.
     pub event: Option<Arc<EventRecord>>,
     /// Set by a join.
-    pub joined: Option<Joined>,
+    pub joined: Option<Box<Joined>>,
     /// Set by a leave: the stream ends.
     pub left: bool,
     /// No ack is sent for it (ping).
     pub silent: bool,
+}
+
+impl Accepted {
+    /// The event's id.
+    pub fn event_id(&self) -> &str {
+        self.named.as_deref().or(self.event.as_ref().map(|e| e.event.id())).unwrap_or_default()
+    }
 }
 
 /// What happens besides records: never durable, after the commit.
@@ -199,7 +206,7 @@ impl Effects {
 
     /// Adds a change of the book.
     pub fn change(&mut self, change: crate::record::Change) {
-        self.records.push(Record::Change(change));
+        self.records.push(change.into());
     }
 
     /// How much was decided so far.
@@ -221,8 +228,15 @@ impl Effects {
 
     /// Hands out the records, which the caller applies at once.
     pub fn take_records(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        self.swap_records(&mut records);
+        records
+    }
+
+    /// Hands out the records for an empty buffer, so that two buffers do for all.
+    pub fn swap_records(&mut self, empty: &mut Vec<Record>) {
         self.events = 0;
-        std::mem::take(&mut self.records)
+        std::mem::swap(&mut self.records, empty);
     }
 }
 

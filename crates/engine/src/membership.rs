@@ -8,6 +8,7 @@ use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, Sessi
 use crate::mods;
 use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
+use crate::server_events;
 use crate::state::{ChannelId, Member, MemberId, Session, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::member::{Profile, Receive};
@@ -121,17 +122,17 @@ pub(crate) fn join(
     for name in &seats {
         channels::seat_on_join(state, id, old, name, fx)?;
     }
-    let event = emit::system_copy(state, input, &address_text, id, join_payload(&input.envelope.payload), now, fx)?;
+    let event =
+        server_events::system_copy(state, input, &address_text, id, join_payload(&input.envelope.payload), now, fx)?;
     let pending =
         if receive == Receive::Queue { state.pending(id, resume_after.unwrap_or(0), Seq::MAX).count() } else { 0 };
     if live.came(id, now) {
-        emit::presence_signal(state, live, &address_text, role, true, now, fx);
+        server_events::presence_signal(state, live, &address_text, role, true, now, fx);
     }
     let mut accepted = Accepted {
-        event_id: event.event.id().to_owned(),
         seq: Some(event.event.seq),
         event: Some(event),
-        joined: Some(Joined { session, issued, window, resume_after, replay: wish.replay, batch_acks }),
+        joined: Some(Box::new(Joined { session, issued, window, resume_after, replay: wish.replay, batch_acks })),
         ..Accepted::default()
     };
     accepted.result = Some(json!({
@@ -434,7 +435,7 @@ pub(crate) fn leave(
         remove(state, id, "recipient_left", now, fx);
     }
     live.presence.remove(&id);
-    emit::presence_signal(state, live, &address, role, false, now, fx);
+    server_events::presence_signal(state, live, &address, role, false, now, fx);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     accepted.left = true;
     accepted.result = Some(json!({ "address": address, "status": "offline" }));
@@ -517,9 +518,9 @@ pub(crate) struct BeforeGuest {
 impl Guest {
     /// Lets the guest in for the time its event is decided.
     pub(crate) fn enter(&self, state: &mut State) -> BeforeGuest {
-        let seat = self.records.iter().find_map(|r| match r {
-            Record::Change(Change::Seated { channel, .. }) => Some(*channel),
-            Record::Event(_) | Record::Acks(_) | Record::Change(_) => None,
+        let seat = self.records.iter().filter_map(Record::change).find_map(|change| {
+            let Change::Seated { channel, .. } = change else { return None };
+            Some(*channel)
         });
         let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat };
         self.records.iter().for_each(|record| crate::apply::apply(state, record));
@@ -576,9 +577,9 @@ pub(crate) fn guest(
     let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
     let record = member_record(old, &parsed, &wish, role, level, receive, head, stamp);
     let record = Box::new(Member { lax: true, token, ..record });
-    let mut records = vec![Record::Change(Change::Joined { member: id, record })];
+    let mut records = vec![Record::from(Change::Joined { member: id, record })];
     if let Some(channel) = state.channel_id(DEFAULT_CHANNEL).filter(|_| old.is_none()) {
-        records.push(Record::Change(Change::Seated { channel, member: id }));
+        records.push(Record::from(Change::Seated { channel, member: id }));
     }
     Ok(Guest { member: id, records })
 }

@@ -28,8 +28,24 @@ pub enum Record {
     Event(Arc<EventRecord>),
     /// A member acked deliveries.
     Acks(Acks),
-    /// The book changed.
-    Change(Change),
+    /// The book changed. Boxed: it is rare and large, and the others are moved often.
+    Change(Box<Change>),
+}
+
+impl From<Change> for Record {
+    fn from(change: Change) -> Record {
+        Record::Change(Box::new(change))
+    }
+}
+
+impl Record {
+    /// The change of the book, if it is one.
+    pub fn change(&self) -> Option<&Change> {
+        match self {
+            Record::Change(change) => Some(change),
+            Record::Event(_) | Record::Acks(_) => None,
+        }
+    }
 }
 
 /// An event with where it goes.
@@ -520,7 +536,7 @@ mod tests {
     fn acks_and_changes_read_back_and_versions_are_checked() {
         for record in [
             Record::Acks(Acks { member: 4, floor: 9, above: vec![(11, 12), (20, 20)] }),
-            Record::Change(Change::Group { name: "g".into(), members: vec!["agent:a".into()] }),
+            Record::from(Change::Group { name: "g".into(), members: vec!["agent:a".into()] }),
         ] {
             let mut body = Vec::new();
             record.encode(&mut body);

@@ -33,6 +33,7 @@ impl Lists {
     }
 
     pub(crate) fn post(&mut self, key: StreamKey, seq: Seq) {
+        // Not `push`: that looks for the highest position first, which walks the container.
         self.streams.entry(key).or_default().insert(seq);
     }
 

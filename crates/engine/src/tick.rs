@@ -4,12 +4,12 @@
 //! again. So a jump of the clock ends no session and kills no mail.
 
 use crate::delivery::ranges;
-use crate::emit;
 use crate::input::{Clock, Effect, Effects};
 use crate::mods::persistence;
 use crate::presence::{Live, Presence, SESSION_IDLE_MS};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::route::StreamKey;
+use crate::server_events;
 use crate::state::{Member, MemberId, State, holds};
 use rialto_model::{ErrorCode, Millis, Seq};
 use roaring::RoaringTreemap;
@@ -69,7 +69,7 @@ fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
             p.online = online;
         }
         if let Some(m) = state.member(id) {
-            emit::presence_signal(state, live, &m.address, m.role, online, now, fx);
+            server_events::presence_signal(state, live, &m.address, m.role, online, now, fx);
         }
     }
 }
@@ -218,7 +218,15 @@ fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Cl
         if let (Some(map), Some(more)) = (payload.as_object_mut(), names.get(1..).filter(|m| !m.is_empty())) {
             map.insert("more".into(), json!(more));
         }
-        emit::server_event(state, DEAD_NOTICE, &sender.address, Some(StreamKey::Inbox(source)), &payload, now, fx);
+        server_events::server_event(
+            state,
+            DEAD_NOTICE,
+            &sender.address,
+            Some(StreamKey::Inbox(source)),
+            &payload,
+            now,
+            fx,
+        );
     }
 }
 

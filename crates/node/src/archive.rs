@@ -308,7 +308,7 @@ impl Back<'_> {
             for (id, member) in engine.state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
                 let numbers = member.sessions.iter().map(|s| s.number).collect();
                 body.clear();
-                Record::Change(Change::SessionEnded { member: id, numbers, expired: false }).encode(&mut body);
+                Record::from(Change::SessionEnded { member: id, numbers, expired: false }).encode(&mut body);
                 batch.push(KIND_CHANGE, VERSION, *seq, 0, &body)?;
             }
             if !batch.is_empty() {

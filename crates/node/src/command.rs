@@ -1,7 +1,9 @@
 //! Messages between connections and a network's task.
 
 use crate::delivery::Attempt;
+use crate::outgoing::Part;
 use crate::query::Query;
+use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::Accepted;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, View, Viewer};
@@ -14,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 /// The answer to one received frame, after its commit.
 #[derive(Debug, Clone)]
 pub struct Answered {
-    /// Id the client gave or the server made; none if unreadable.
-    pub event_id: Option<String>,
+    /// Id of what was refused, if it had one.
+    pub refused: Option<String>,
     /// What became of it.
     pub result: Result<Accepted, Fault>,
     /// What the ack promises.
@@ -28,18 +30,29 @@ pub struct Answered {
     pub session_id: Option<Arc<str>>,
 }
 
+impl Answered {
+    /// The answer to what was not accepted.
+    pub(crate) fn refusal(id: Option<String>, fault: Fault) -> Answered {
+        let durability = Durability::Sync;
+        Answered { refused: id, result: Err(fault), durability, query: None, silent: false, session_id: None }
+    }
+
+    /// Id the client gave or the server made; none if unreadable.
+    pub fn event_id(&self) -> Option<&str> {
+        match &self.result {
+            Ok(accepted) => Some(accepted.event_id()),
+            Err(_) => self.refused.as_deref(),
+        }
+    }
+}
+
 /// One thing for a stream's client.
 #[derive(Debug, Clone)]
 pub enum Out {
     /// Answers, in arrival order.
     Answers(Vec<Answered>),
-    /// A committed event: first attempt, frame shared by all recipients.
-    Delivery {
-        /// The event.
-        record: Arc<EventRecord>,
-        /// Its JSON with delivery marks (plain in at-most-once networks).
-        frame: Bytes,
-    },
+    /// Committed events, first attempt; what recipients have in common is shared.
+    Delivery(Part),
     /// Events to be read from the store, with their attempt numbers.
     Stored(Vec<Attempt>),
     /// An event that is never stored.
@@ -90,7 +103,7 @@ pub(crate) enum Command {
     Emit {
         connection: u64,
         caller: Arc<Caller>,
-        frames: Vec<Bytes>,
+        texts: Texts,
         reply: Reply,
     },
     /// One event whose id follows from who sends it and a key of the sender's.

@@ -2,12 +2,13 @@
 //! in the engine and is sent again on the next connection.
 
 use crate::command::{Out, Outbox};
-use bytes::Bytes;
+use crate::outgoing::Run;
+use crate::window::{Sent, Window};
 use rialto_engine::input::Joined;
-use rialto_engine::{EventRecord, SessionRef, State};
+use rialto_engine::{SessionRef, State, StreamKey};
 use rialto_model::{ErrorCode, Millis, Seq, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -27,14 +28,6 @@ pub struct Attempt {
     pub tracked: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct InFlight {
-    seq: Seq,
-    key: u64,
-    attempt: u32,
-    due: Millis,
-}
-
 /// What a poll does with one event of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wants {
@@ -44,31 +37,6 @@ pub(crate) enum Wants {
     Drop,
     /// It waits for another poll.
     Leave,
-}
-
-/// A committed event with the frame all its recipients share.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) record: Arc<EventRecord>,
-    pub(crate) tracked: bool,
-    frame: OnceLock<Bytes>,
-}
-
-impl Outgoing {
-    pub(crate) fn new(record: Arc<EventRecord>, tracked: bool) -> Outgoing {
-        Outgoing { record, tracked, frame: OnceLock::new() }
-    }
-
-    fn frame(&self) -> Bytes {
-        let make = || {
-            if self.tracked {
-                Bytes::from(self.record.event.tracked_json(1))
-            } else {
-                Bytes::copy_from_slice(self.record.event.json().as_bytes())
-            }
-        };
-        self.frame.get_or_init(make).clone()
-    }
 }
 
 /// Hash under which an id is looked up.
@@ -84,8 +52,8 @@ pub(crate) struct Live {
     outbox: Outbox,
     /// A place in the outbox for the last word, however full it is.
     goodbye: Option<mpsc::OwnedPermit<Vec<Out>>>,
-    window: usize,
-    in_flight: VecDeque<InFlight>,
+    /// What it was sent and has not acked.
+    window: Window,
     /// Everything pending up to here was sent; more waits beyond it.
     parked: Option<Seq>,
     /// Acked events are sent too, until the stream has caught up.
@@ -154,7 +122,7 @@ impl Live {
     /// Sends pending events from the store as far as the window allows.
     fn pump(&mut self, state: &State, committed: Seq, now: Millis) {
         let Some(cursor) = self.parked.filter(|_| self.ending.is_none()) else { return };
-        let room = self.window.saturating_sub(self.in_flight.len());
+        let room = self.window.room();
         if room == 0 {
             return;
         }
@@ -165,11 +133,11 @@ impl Live {
         self.parked = if seqs.len() < room { None } else { seqs.last().copied() };
         let fresh: Vec<Attempt> = seqs
             .into_iter()
-            .filter(|seq| !self.in_flight.iter().any(|f| f.seq == *seq))
+            .filter(|seq| !self.window.holds(*seq))
             .map(|seq| Attempt { seq, attempt: 1, tracked: true })
             .collect();
         for a in &fresh {
-            self.in_flight.push_back(InFlight { seq: a.seq, key: 0, attempt: 1, due: now + RETRY_MS });
+            self.window.send(Sent { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
         }
         if !fresh.is_empty() {
             self.send(Out::Stored(fresh));
@@ -182,7 +150,7 @@ impl Live {
     fn pump_replay(&mut self, state: &State, mut cursor: Seq, committed: Seq, now: Millis) {
         let member = self.session.member;
         loop {
-            let room = self.window.saturating_sub(self.in_flight.len());
+            let room = self.window.room();
             if room == 0 {
                 self.parked = Some(cursor);
                 return;
@@ -194,7 +162,7 @@ impl Live {
                 .map(|seq| Attempt { seq, attempt: 1, tracked: state.is_pending(member, seq) })
                 .collect();
             for a in batch.iter().filter(|a| a.tracked) {
-                self.in_flight.push_back(InFlight { seq: a.seq, key: 0, attempt: 1, due: now + RETRY_MS });
+                self.window.send(Sent { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
             }
             if !batch.is_empty() {
                 self.send(Out::Stored(batch));
@@ -217,8 +185,7 @@ impl Sessions {
             session,
             goodbye: outbox.clone().try_reserve_owned().ok(),
             outbox,
-            window,
-            in_flight: VecDeque::new(),
+            window: Window::new(window),
             parked: Some(joined.resume_after.unwrap_or(0)),
             replay: joined.replay,
             batch: Vec::new(),
@@ -241,7 +208,7 @@ impl Sessions {
                 self.by_member.remove(&live.session.member);
             }
         }
-        self.show(live.session.member, live.in_flight.iter().map(|f| f.seq));
+        self.show(live.session.member, live.window.seqs());
         Some(live.session)
     }
 
@@ -276,43 +243,45 @@ impl Sessions {
         std::mem::take(&mut self.ended)
     }
 
-    /// Queues a committed event for every live recipient.
-    pub(crate) fn deliver(&mut self, state: &State, event: &Outgoing, now: Millis) -> u64 {
-        use rialto_engine::StreamKey;
-        let route = &event.record.route;
-        let seq = event.record.event.seq;
+    /// Queues committed events for every live recipient; `settled` says that nobody came or went since they were
+    /// decided. Gives how many deliveries there were.
+    pub(crate) fn deliver(&mut self, state: &State, run: &Arc<Run>, settled: bool, now: Millis) -> u64 {
+        let (route, first, count) = (run.route(), run.first(), run.len());
+        let seated = |channel: u32| state.channel(channel).map_or(&[][..], |c| c.seated.as_slice());
         let connections: Vec<u64> = match route.stream {
             None => return 0,
             Some(StreamKey::Inbox(member)) => self.by_member.get(&member).cloned().unwrap_or_default(),
+            Some(StreamKey::Channel(channel)) if settled => {
+                seated(channel).iter().filter_map(|member| self.by_member.get(member)).flatten().copied().collect()
+            }
             Some(_) => self.by_connection.keys().copied().collect(),
         };
         let mut sent = 0;
         for connection in connections {
             let Some(live) = self.by_connection.get_mut(&connection) else { continue };
             let member = live.session.member;
-            if live.ending.is_some() || !state.was_sent(member, route, seq) {
+            if live.ending.is_some() || !state.was_sent(member, &route, first) {
                 continue;
             }
             // What is sent at most once is not found again later, so it waits for older mail only.
-            let waits = |after: Seq| event.tracked || state.pending(member, after, seq).next().is_some();
+            let waits = |after: Seq| run.is_tracked() || state.pending(member, after, first).next().is_some();
             if live.parked.is_some_and(waits) {
                 continue;
             }
-            if !event.tracked {
-                live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
-                self.dirty.push(connection);
-                sent += 1;
+            let fits = if run.is_tracked() { live.window.room().min(count) } else { count };
+            let last = first + fits as u64 - 1;
+            if fits < count {
+                live.parked = Some(last);
+            }
+            if fits == 0 {
                 continue;
             }
-            if live.in_flight.len() >= live.window {
-                live.parked = Some(seq - 1);
-                continue;
+            if run.is_tracked() {
+                live.window.send(Sent { first, last, attempt: 1, due: now + RETRY_MS });
             }
-            let key = id_key(event.record.event.id());
-            live.in_flight.push_back(InFlight { seq, key, attempt: 1, due: now + RETRY_MS });
-            live.send(Out::Delivery { record: event.record.clone(), frame: event.frame() });
+            live.send(Out::Delivery(run.part(fits)));
             self.dirty.push(connection);
-            sent += 1;
+            sent += fits as u64;
         }
         sent
     }
@@ -342,17 +311,16 @@ impl Sessions {
         self.watchers.insert(connection, (member, outbox));
     }
 
-    /// Puts an at-most-once event into the rings of members that poll and were sent it.
-    pub(crate) fn keep_for_polls(&mut self, state: &State, event: &Outgoing) -> u64 {
-        let (route, seq) = (&event.record.route, event.record.event.seq);
+    /// Puts at-most-once events into the rings of members that poll and were sent them.
+    pub(crate) fn keep_for_polls(&mut self, state: &State, run: &Run) -> u64 {
         let mut dropped = 0;
         for (member, ring) in &mut self.rings {
-            if state.was_sent(*member, route, seq) {
+            for record in run.records().iter().filter(|r| state.was_sent(*member, &r.route, r.event.seq)) {
                 if ring.len() >= limits::RING_EVENTS_MAX {
                     ring.pop_front();
                     dropped += 1;
                 }
-                ring.push_back(seq);
+                ring.push_back(record.event.seq);
             }
         }
         dropped
@@ -377,16 +345,6 @@ impl Sessions {
         self.rings.retain(|member, _| state.member(*member).is_some_and(|m| !m.removed));
     }
 
-    /// Finds an in-flight delivery by its event id.
-    pub(crate) fn seq_of(&self, member: u32, id: &str) -> Option<Seq> {
-        let key = id_key(id);
-        let connections = self.by_member.get(&member)?;
-        connections
-            .iter()
-            .filter_map(|c| self.by_connection.get(c))
-            .find_map(|live| live.in_flight.iter().find(|f| f.key == key).map(|f| f.seq))
-    }
-
     /// Forgets deliveries that were acked and sends what waited behind them.
     pub(crate) fn acked(&mut self, state: &State, member: u32, committed: Seq, now: Millis) {
         if let Some(shown) = self.shown.get_mut(&member) {
@@ -399,14 +357,8 @@ impl Sessions {
         let Some(connections) = self.by_member.get(&member) else { return };
         for connection in connections {
             let Some(live) = self.by_connection.get_mut(connection) else { continue };
-            let floor = state.lists.acked(member).map_or(0, |a| a.floor);
-            while live.in_flight.front().is_some_and(|f| f.seq <= floor) {
-                live.in_flight.pop_front();
-            }
-            if let Some(acked) = state.lists.acked(member)
-                && !acked.above.is_empty()
-            {
-                live.in_flight.retain(|f| f.seq > acked.floor && !acked.above.contains(f.seq));
+            if let Some(acked) = state.lists.acked(member) {
+                live.window.settle(acked);
             }
             live.pump(state, committed, now);
             self.dirty.push(*connection);
@@ -468,21 +420,22 @@ impl Sessions {
         let mut repeated = 0;
         for (connection, live) in &mut self.by_connection {
             let member = live.session.member;
-            if live.in_flight.front().is_none_or(|f| f.due > now) && !live.in_flight.iter().any(|f| f.due <= now) {
+            if !live.window.is_overdue(now) {
                 continue;
             }
             let mut again = Vec::new();
             // What ended otherwise (its time was over, say) is not sent again and frees its place in the window.
-            live.in_flight.retain(|f| f.due > now || state.is_pending(member, f.seq));
+            live.window.keep(|sent| sent.due <= now, |seq| state.is_pending(member, seq));
             self.dirty.push(*connection);
-            for f in live.in_flight.iter_mut().filter(|f| f.due <= now) {
-                if f.attempt >= max {
-                    given_up.push((member, f.seq, f.attempt));
+            for sent in live.window.overdue(now) {
+                if sent.attempt >= max {
+                    given_up.extend((sent.first..=sent.last).map(|seq| (member, seq, sent.attempt)));
                     continue;
                 }
-                f.attempt += 1;
-                f.due = now + backoff(f.attempt, f.seq ^ u64::from(member));
-                again.push(Attempt { seq: f.seq, attempt: f.attempt, tracked: true });
+                sent.attempt += 1;
+                sent.due = now + backoff(sent.attempt, sent.first ^ u64::from(member));
+                let attempt = sent.attempt;
+                again.extend((sent.first..=sent.last).map(|seq| Attempt { seq, attempt, tracked: true }));
             }
             repeated += again.len() as u64;
             if !again.is_empty() {
@@ -497,7 +450,7 @@ impl Sessions {
         let connections = self.by_member.get(&member).into_iter().flatten();
         connections
             .filter_map(|c| self.by_connection.get(c))
-            .filter_map(|l| l.in_flight.iter().find(|f| f.seq == seq).map(|f| f.attempt))
+            .filter_map(|l| l.window.find(seq).map(|sent| sent.attempt))
             .max()
             .unwrap_or(0)
     }
@@ -513,6 +466,7 @@ fn backoff(attempt: u32, salt: u64) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outgoing::{Outgoing, runs};
     use rialto_engine::input::{Emit, Proofs, Resume, Seen};
     use rialto_engine::{Accepted, AckRequest, Caller, Clock, Effects, Engine, Record};
     use rialto_model::Envelope;
@@ -554,8 +508,10 @@ mod tests {
             for record in fx.take_records() {
                 self.engine.apply(&record);
                 if let Record::Event(event) = record {
-                    let event = Outgoing::new(event, true);
-                    self.sessions.deliver(&self.engine.state, &event, self.now.steady);
+                    let event = Outgoing { record: event, tracked: true, book: 0 };
+                    for run in runs(vec![event]) {
+                        self.sessions.deliver(&self.engine.state, &run, false, self.now.steady);
+                    }
                 }
             }
             self.sessions.flush(&self.engine.state, self.engine.state.book.head, self.now.steady);
@@ -581,7 +537,7 @@ mod tests {
 
         fn join(&mut self, name: &str) -> Joined {
             let text = format!(r#"{{"type":"network.agent.join","source":"{name}","target":"core"}}"#);
-            self.emit(&Caller::default(), &text).joined.unwrap()
+            self.emit(&Caller::default(), &text).joined.map(|joined| *joined).unwrap()
         }
 
         fn pass(&mut self, ms: Millis) {
@@ -600,7 +556,7 @@ mod tests {
         while let Ok(outs) = inbox.try_recv() {
             for item in outs {
                 match item {
-                    Out::Delivery { .. } => out.push(1),
+                    Out::Delivery(part) => out.extend(std::iter::repeat_n(1, part.len())),
                     Out::Stored(list) => out.extend(list.iter().map(|a| a.attempt)),
                     Out::Answers(_) | Out::Signal(_) | Out::Close(_) => {}
                 }

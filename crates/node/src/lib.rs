@@ -12,16 +12,21 @@ pub mod host;
 pub mod metrics;
 pub mod network;
 pub mod node;
+pub mod outgoing;
 pub mod query;
 mod search;
 pub mod task;
+pub mod texts;
 pub mod verify;
+mod window;
 
 pub use command::{Answered, Out, Outbox, Reply};
 pub use host::Host;
 pub use network::Network;
 pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
+pub use outgoing::Part;
 pub use query::{Query, QueryResult};
+pub use texts::Texts;
 
 pub use rialto_engine::input::Accepted;
 pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};

@@ -2,6 +2,7 @@
 
 use crate::command::{Answered, Command, Found, Look, Outbox, PageAnswer, Reply};
 use crate::metrics::Counters;
+use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View};
 use rialto_model::network::{Settings, Status};
@@ -93,11 +94,11 @@ impl Network {
         }
     }
 
-    /// Emits events and waits for their commit: one answer per frame, in order. Refused as a whole when the queue is full.
-    pub async fn emit(&self, caller: &Arc<Caller>, frames: Vec<Bytes>) -> Result<Vec<Answered>, Fault> {
+    /// Emits events and waits for their commit: one answer per text, in order. Refused as a whole when the queue is full.
+    pub async fn emit(&self, caller: &Arc<Caller>, texts: Texts) -> Result<Vec<Answered>, Fault> {
         let connection = self.connection();
         let caller = caller.clone();
-        self.ask(|tx| Command::Emit { connection, caller, frames, reply: Reply::Once(tx) }).await
+        self.ask(|tx| Command::Emit { connection, caller, texts, reply: Reply::Once(tx) }).await
     }
 
     /// Emits one event without an id of its own: the same key from the same sender is the same event.
@@ -106,16 +107,16 @@ impl Network {
         self.ask(|reply| Command::EmitKeyed { caller, key, frame, reply }).await
     }
 
-    /// Hands a stream's frames over; answers come through its outbox, in order. Waits while the queue is full.
+    /// Hands a stream's texts over; answers come through its outbox, in order. Waits while the queue is full.
     pub async fn emit_stream(
         &self,
         connection: u64,
         caller: &Arc<Caller>,
-        frames: Vec<Bytes>,
+        texts: Texts,
         outbox: &Outbox,
     ) -> Result<(), Fault> {
         let reply = Reply::Stream(connection, outbox.clone());
-        let command = Command::Emit { connection, caller: caller.clone(), frames, reply };
+        let command = Command::Emit { connection, caller: caller.clone(), texts, reply };
         self.commands.send(command).await.map_err(|_| gone())
     }
 

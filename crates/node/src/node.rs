@@ -269,7 +269,7 @@ impl Node {
             .map(Engine::new)
             .ok_or_else(|| Fault::from(ErrorCode::Internal))?;
         let mut fx = rialto_engine::Effects::default();
-        let mut records = vec![Record::Change(created)];
+        let mut records = vec![Record::from(created)];
         let mut act = |engine: &mut Engine, op: AdminOp| -> Result<(), Fault> {
             engine.admin(&op, now, &mut fx)?;
             for record in fx.take_records() {

@@ -11,18 +11,20 @@ mod look;
 mod recover;
 
 use crate::command::{Answered, Command, Found, Out, PageAnswer, Reply};
-use crate::delivery::{Outgoing, Sessions, Wants, id_key};
+use crate::delivery::{Sessions, Wants, id_key};
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
+use crate::outgoing::{Outgoing, runs};
+use crate::texts::Texts;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
-use rialto_store::{Batch, Class, Flush, Store, StoreError};
+use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,6 +38,8 @@ const TURN_EVENTS: usize = 256;
 const BATCH_EVENTS: usize = 8192;
 /// Bytes decided in one batch, about.
 const BATCH_BYTES: usize = 8 << 20;
+/// A buffer larger than this is not kept for the next batch.
+const BATCH_BYTES_KEPT: usize = 4 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
 const RECENT_EVENTS: usize = 2 * BATCH_EVENTS;
 /// Bytes of them kept at hand.
@@ -74,8 +78,8 @@ pub(crate) struct Task {
     snapshot_bytes: usize,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) head: watch::Sender<Seq>,
-    completions: mpsc::Receiver<(u64, Result<u64, StoreError>)>,
-    complete: mpsc::Sender<(u64, Result<u64, StoreError>)>,
+    completions: mpsc::Receiver<(u64, Result<Committed, StoreError>)>,
+    complete: mpsc::Sender<(u64, Result<Committed, StoreError>)>,
     sessions: Sessions,
     /// Streams that joined, by connection: known from the decision on.
     joined: BTreeMap<u64, SessionRef>,
@@ -86,8 +90,12 @@ pub(crate) struct Task {
     decided_after: usize,
     /// Decided and applied, not yet handed to the log.
     records: Vec<Record>,
+    /// An empty buffer for the next decision.
+    spare: Vec<Record>,
     /// Settings or tokens may have changed since they were published.
     book_changed: bool,
+    /// Changes of the book so far.
+    changes: u64,
     /// Something in `records` must not wait.
     urgent: bool,
     then: Vec<Then>,
@@ -96,14 +104,15 @@ pub(crate) struct Task {
     events: Vec<Outgoing>,
     recent: VecDeque<Arc<EventRecord>>,
     recent_bytes: usize,
-    recent_ids: BTreeMap<u64, Seq>,
+    recent_ids: HashMap<u64, Seq>,
     committed: Seq,
     last_lsn: u64,
     bytes_since_snapshot: usize,
     broken: bool,
     /// The node stops while the disk refuses: there is nothing to wait for.
     stopping: bool,
-    body: Vec<u8>,
+    /// Buffers that came back from the log.
+    batches: Vec<Batch>,
 }
 
 /// Where a network's records go, and how far they have come.
@@ -148,20 +157,22 @@ impl Task {
             fx: Effects::default(),
             decided_after: 0,
             records: Vec::new(),
+            spare: Vec::new(),
             book_changed: false,
+            changes: 0,
             urgent: false,
             then: Vec::new(),
             hashes: Vec::new(),
             events: Vec::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
-            recent_ids: BTreeMap::new(),
+            recent_ids: HashMap::new(),
             committed,
             last_lsn,
             bytes_since_snapshot: 0,
             broken: false,
             stopping: false,
-            body: Vec::new(),
+            batches: Vec::new(),
         }
     }
 
@@ -213,9 +224,9 @@ impl Task {
         let mut stop = None;
         let mut next = Some(first);
         while let Some(command) = next {
-            if let Command::Emit { frames, .. } = &command {
-                events += frames.len();
-                bytes += frames.iter().map(bytes::Bytes::len).sum::<usize>();
+            if let Command::Emit { texts, .. } = &command {
+                events += texts.len();
+                bytes += texts.bytes();
             }
             if let Command::Stop { reply } = command {
                 stop = Some(reply);
@@ -231,14 +242,14 @@ impl Task {
             for (_, lane) in &mut lanes {
                 let mut turn = 0;
                 while let Some(command) = lane.pop_front() {
-                    let Command::Emit { connection, caller, frames, reply } = command else {
+                    let Command::Emit { connection, caller, texts, reply } = command else {
                         self.other(command, now);
                         continue;
                     };
-                    turn += frames.len().max(1);
-                    self.emit(connection, &caller, &frames, reply, now);
+                    turn += texts.len().max(1);
+                    self.emit(connection, &caller, &texts, reply, now);
                     let next =
-                        lane.front().map_or(0, |c| if let Command::Emit { frames, .. } = c { frames.len() } else { 0 });
+                        lane.front().map_or(0, |c| if let Command::Emit { texts, .. } = c { texts.len() } else { 0 });
                     if turn + next > TURN_EVENTS {
                         break;
                     }
@@ -264,11 +275,11 @@ impl Task {
             Command::Emit { .. } | Command::Stop { .. } => {}
             Command::EmitKeyed { caller, key, frame, reply } => {
                 let frame = self.keyed(&caller, &key, frame, now);
-                self.emit(0, &caller, &[frame], Reply::Once(reply), now);
+                self.emit(0, &caller, &Texts::one(frame), Reply::Once(reply), now);
             }
             Command::Ack { caller, ids, up_to, reply } => {
                 let result = self.member_of(&caller, now).and_then(|member| {
-                    let request = self.ack_request(member, &ids, up_to.as_deref(), true)?;
+                    let request = self.ack_request(&ids, up_to.as_deref(), true)?;
                     Ok(self.ack(member, &request, now))
                 });
                 self.count(reply, result);
@@ -334,12 +345,15 @@ impl Task {
 
     /// Applies what was just decided, or forgets it if it was refused.
     fn decided<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
-        let records = self.fx.take_records();
+        let mut records = std::mem::take(&mut self.spare);
+        self.fx.swap_records(&mut records);
         if result.is_err() {
             self.fx.after.truncate(self.decided_after);
+            records.clear();
+            self.spare = records;
             return result;
         }
-        for record in records {
+        for record in records.drain(..) {
             // Notices name events by position; clients know them by id.
             let record =
                 record.with_ids(&self.shared.id, &|seq| self.record_at(seq).ok()?.map(|r| r.event.id().to_owned()));
@@ -347,11 +361,16 @@ impl Task {
             if let Record::Event(event) = &record {
                 self.urgent = true;
                 self.remember(event.clone());
-                self.events.push(Outgoing::new(event.clone(), self.engine.state.is_tracked()));
+                let tracked = self.engine.state.is_tracked();
+                self.events.push(Outgoing { record: event.clone(), tracked, book: self.changes });
             }
-            self.book_changed |= matches!(record, Record::Change(_));
+            if matches!(record, Record::Change(_)) {
+                self.book_changed = true;
+                self.changes += 1;
+            }
             self.records.push(record);
         }
+        self.spare = records;
         self.decided_after = self.fx.after.len();
         result
     }
@@ -504,7 +523,8 @@ impl Task {
     }
 
     fn encode(&mut self) -> Result<Batch, StoreError> {
-        let mut batch = Batch::new(self.shared.number);
+        let mut batch = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
+        batch.clear();
         let mut seq = self.committed;
         for record in self.records.drain(..) {
             let key = match &record {
@@ -514,9 +534,7 @@ impl Task {
                 }
                 Record::Acks(_) | Record::Change(_) => 0,
             };
-            self.body.clear();
-            record.encode(&mut self.body);
-            batch.push(record.kind(), VERSION, seq, key, &self.body)?;
+            batch.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body))?;
         }
         Ok(batch)
     }
@@ -530,7 +548,7 @@ impl Task {
         let complete = self.complete.clone();
         let mut done: rialto_store::Done = Box::new(move |result| {
             // The channel holds every batch that can be in flight.
-            let _ = complete.try_send((number, result.map(|c| c.last_lsn)));
+            let _ = complete.try_send((number, result));
         });
         let mut batch = batch;
         loop {
@@ -549,7 +567,13 @@ impl Task {
         }
     }
 
-    fn completed(&mut self, number: u64, result: Result<u64, StoreError>) {
+    fn completed(&mut self, number: u64, result: Result<Committed, StoreError>) {
+        let result = result.map(|committed| {
+            if committed.batch.bytes() <= BATCH_BYTES_KEPT {
+                self.batches.push(committed.batch);
+            }
+            committed.last_lsn
+        });
         if let Some(flight) = self.flights.iter_mut().find(|f| f.number == number) {
             flight.done = Some(result);
         }
@@ -591,10 +615,10 @@ impl Task {
         for then in flight.then {
             self.then(then, now);
         }
-        for event in &flight.events {
-            let sent = self.sessions.deliver(&self.engine.state, event, now.steady);
-            if !event.tracked {
-                let dropped = self.sessions.keep_for_polls(&self.engine.state, event);
+        for run in runs(flight.events) {
+            let sent = self.sessions.deliver(&self.engine.state, &run, run.book() == self.changes, now.steady);
+            if !run.is_tracked() {
+                let dropped = self.sessions.keep_for_polls(&self.engine.state, &run);
                 Counters::add(&self.shared.counters.dropped, dropped);
             }
             Counters::add(&self.shared.counters.delivered, sent);

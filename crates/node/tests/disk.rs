@@ -1,7 +1,6 @@
 //! A node over a disk that is full or read-only: what is promised of the real disk, over the fault layer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::ErrorCode;
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Query, View};
@@ -27,7 +26,7 @@ fn operator() -> Arc<Caller> {
 async fn made(node: &Node) -> (Network, Arc<Caller>) {
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     let join = json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" });
-    let answers = network.emit(&operator(), vec![Bytes::from(join.to_string())]).await.unwrap();
+    let answers = network.emit(&operator(), join.to_string().into()).await.unwrap();
     let result = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
     (network, Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() }))
@@ -35,7 +34,7 @@ async fn made(node: &Node) -> (Network, Arc<Caller>) {
 
 async fn send(network: &Network, alice: &Arc<Caller>, id: &str) -> Result<(), ErrorCode> {
     let event = json!({ "id": id, "type": "app.note", "target": "agent:broadcast" });
-    let sent = network.emit(alice, vec![Bytes::from(event.to_string())]);
+    let sent = network.emit(alice, event.to_string().into());
     let answers = tokio::time::timeout(Duration::from_secs(10), sent).await.expect("an answer in time");
     match answers.map_err(|fault| fault.code)?.into_iter().next().unwrap().result {
         Ok(_) => Ok(()),

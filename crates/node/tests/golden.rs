@@ -1,7 +1,6 @@
 //! A data directory of every release is opened for ever: the records in it give the same state as on the day they were written.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, verify};
 use rialto_store::{LocalOptions, LocalStore};
@@ -31,7 +30,7 @@ fn operator() -> Arc<Caller> {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, vec![Bytes::from(event.to_string())]).await.unwrap();
+    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
     let accepted = answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}"));
     accepted.result.unwrap_or_default()

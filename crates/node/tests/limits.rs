@@ -1,7 +1,6 @@
 //! Bounds of the node: each is filled here and its documented error seen.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::{Delivery, Preset};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::command::Look;
@@ -19,7 +18,7 @@ fn operator() -> Arc<Caller> {
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) -> Vec<Answered> {
-    network.emit(caller, events.iter().map(|e| Bytes::from(e.to_string())).collect()).await.unwrap()
+    network.emit(caller, events.iter().map(Value::to_string).collect()).await.unwrap()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

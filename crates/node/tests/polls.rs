@@ -1,7 +1,6 @@
 //! What is sent at most once waits in a ring for polls: given away once, never lost to another poll's filter or limit.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::{Delivery, Preset};
 use rialto_node::identity::sha256;
 use rialto_node::{Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, vec![Bytes::from(event.to_string())]).await.unwrap();
+    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
 }
 

@@ -1,7 +1,6 @@
 //! A join may ask for what it has already acked, too.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Out};
 use rialto_store::MemoryStore;
@@ -36,8 +35,8 @@ impl Stream {
     }
 
     async fn send(&self, event: Value) {
-        let frame = Bytes::from(event.to_string());
-        self.network.emit_stream(self.connection, &self.caller, vec![frame], &self.outbox).await.unwrap();
+        let texts = event.to_string().into();
+        self.network.emit_stream(self.connection, &self.caller, texts, &self.outbox).await.unwrap();
     }
 
     /// (seq, expects an ack) of everything delivered until it is quiet.
@@ -46,7 +45,7 @@ impl Stream {
         while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(300), self.inbox.recv()).await {
             for item in outs {
                 match item {
-                    Out::Delivery { record, .. } => out.push((record.event.seq, true)),
+                    Out::Delivery(part) => out.extend(part.records().iter().map(|r| (r.event.seq, true))),
                     Out::Stored(attempts) => out.extend(attempts.iter().map(|a| (a.seq, a.tracked))),
                     Out::Answers(answers) => {
                         answers.iter().for_each(|a| assert!(a.result.is_ok(), "{:?}", a.result));

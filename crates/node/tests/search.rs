@@ -2,7 +2,6 @@
 //! and goes when the node goes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
 use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig};
@@ -26,12 +25,12 @@ async fn caught_up(network: &Network) {
 async fn say(network: &Network, n: usize) {
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" });
-    let joined = network.emit(&operator, vec![Bytes::from(join.to_string())]).await.unwrap();
+    let joined = network.emit(&operator, join.to_string().into()).await.unwrap();
     let joined = joined.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined.get("session_id").unwrap().as_str().unwrap()));
     let alice = Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() });
     let event = json!({ "type": "app.note", "target": "channel/general", "payload": { "text": "heron" } });
-    let answers = network.emit(&alice, vec![Bytes::from(event.to_string()); n]).await.unwrap();
+    let answers = network.emit(&alice, std::iter::repeat_n(event.to_string(), n).collect()).await.unwrap();
     assert!(answers.iter().all(|a| a.result.is_ok()), "{:?}", answers.first());
 }
 

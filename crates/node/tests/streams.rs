@@ -1,7 +1,6 @@
 //! Streams that end, join anew or fall behind, and a disk that refuses.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, limits};
 use rialto_node::command::Look;
@@ -53,8 +52,8 @@ impl Stream {
     }
 
     async fn send(&self, events: &[Value]) {
-        let frames = events.iter().map(|e| Bytes::from(e.to_string())).collect();
-        self.network.emit_stream(self.connection, &operator(), frames, &self.outbox).await.unwrap();
+        let texts = events.iter().map(Value::to_string).collect();
+        self.network.emit_stream(self.connection, &operator(), texts, &self.outbox).await.unwrap();
     }
 
     /// Everything until it is quiet.
@@ -63,7 +62,7 @@ impl Stream {
         while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(200), self.inbox.recv()).await {
             for item in outs {
                 match item {
-                    Out::Delivery { record, .. } => heard.delivered.push(record.event.seq),
+                    Out::Delivery(part) => heard.delivered.extend(part.records().iter().map(|r| r.event.seq)),
                     Out::Stored(attempts) => heard.delivered.extend(attempts.iter().map(|a| a.seq)),
                     Out::Answers(list) => {
                         heard.answers.extend(list.into_iter().map(|a| a.result.map(|_| ()).map_err(|f| f.code)));

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use rialto_model::{Address, ErrorCode, Fault, limits};
-use rialto_node::{Caller, Dialect, Network, Out};
-use rialto_openagents::stream::{Conversation, Renderer, converse, error_line};
+use rialto_node::{Caller, Dialect, Network, Out, Texts};
+use rialto_openagents::stream::{Conversation, Frame, Renderer, converse, error_line};
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Spawned {
     }
 
     async fn pass(&self, conversation: &mut Conversation, text: Bytes) -> Result<(), ()> {
-        conversation.receive(text).await.map(|_| ()).map_err(|code| {
+        conversation.receive(Texts::one(text)).await.map(|_| ()).map_err(|code| {
             tracing::warn!(agent = self.name, %code, "the conversation ended");
         })
     }
@@ -182,7 +182,8 @@ async fn pass(stdin: &mut ChildStdin, renderer: &mut Renderer, outs: Vec<Out>) -
     let mut outs = VecDeque::from(outs);
     while !outs.is_empty() {
         let rendered = renderer.render(&mut outs).await;
-        if !lines(stdin, &rendered.frames).await || rendered.close.is_some() {
+        let texts: Vec<Bytes> = rendered.frames.into_iter().flat_map(Frame::into_texts).collect();
+        if !lines(stdin, &texts).await || rendered.close.is_some() {
             return false;
         }
     }

@@ -1,7 +1,6 @@
 //! An agent the node starts itself talks over its stdin and stdout.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use bytes::Bytes;
 use rialto_model::Address;
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Node, Query, View};
@@ -46,7 +45,7 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
     let running = tokio::spawn(spawned.run(stop.clone()));
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let emit = async |caller: &Arc<Caller>, event: serde_json::Value| {
-        network.emit(caller, vec![Bytes::from(event.to_string())]).await.unwrap().remove(0)
+        network.emit(caller, event.to_string().into()).await.unwrap().remove(0)
     };
     let joined =
         emit(&operator, json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" })).await;

@@ -17,7 +17,7 @@ use rialto_model::limits::{
     PAGE_EVENTS_MAX, RING_EVENTS_MAX, SCAN_EVENTS_MAX, UNANSWERED_EVENTS_MAX, WAIT_SECONDS_MAX,
 };
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Node, NodeConfig, Out};
+use rialto_node::{Caller, CreateNetwork, Dialect, Node, NodeConfig, Out, Texts};
 use rialto_sim::harness::{Frame, Http, Server, Ws, note, soon, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -271,7 +271,7 @@ async fn input_queue_max() {
         json!({ "type": "network.agent.join", "source": "agent:a", "target": "core", "payload": {} }).to_string(),
     );
     // One thread: nobody takes anything out while all of them put theirs in.
-    let calls = (0..INPUT_QUEUE_MAX + 20).map(|_| network.emit(&caller, vec![frame.clone()]));
+    let calls = (0..INPUT_QUEUE_MAX + 20).map(|_| network.emit(&caller, Texts::one(frame.clone())));
     let answers = join_all(calls).await;
     let refused: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
     assert_eq!(refused.len(), 20);
@@ -279,7 +279,7 @@ async fn input_queue_max() {
         assert_eq!(fault.code, ErrorCode::RateLimited);
         assert!(fault.details.as_ref().is_some_and(|d| d["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0)));
     }
-    assert!(network.emit(&caller, vec![frame]).await.is_ok(), "and later there is room again");
+    assert!(network.emit(&caller, Texts::one(frame)).await.is_ok(), "and later there is room again");
     node.stop().await;
 }
 
@@ -289,7 +289,7 @@ async fn outbox_frames_max() {
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     let caller = operator().as_ref().clone();
     let (mut conversation, _renderer, mut inbox) = rialto_openagents::stream::converse(&network, caller);
-    let text = |event: Value| Bytes::from(event.to_string());
+    let text = |event: Value| Texts::from(event.to_string());
     let join = json!({ "type": "network.agent.join", "source": "agent:slow", "target": "core", "payload": {} });
     conversation.receive(text(join)).await.unwrap();
     let fence = async || network.state_hash().await.unwrap().0;

@@ -3,7 +3,7 @@
 //! Not here: segments and files (`log`), what a body means (the engine).
 
 use crate::error::StoreError;
-use crate::log::format::{self, BATCH_HEAD, RECORD_HEAD, padded};
+use crate::log::format::{self, BATCH_HEAD};
 
 /// Position in the log of one class: 1, 2, 3, ... without gaps.
 pub type Lsn = u64;
@@ -73,16 +73,30 @@ impl Batch {
 
     /// Adds a record. Its LSN is given when the log takes the batch. Seqs of events must rise.
     pub fn push(&mut self, kind: u8, version: u8, seq: u64, key: u64, body: &[u8]) -> Result<(), StoreError> {
-        if body.len() > BODY_BYTES_MAX {
-            return Err(too_large("record", body.len(), BODY_BYTES_MAX));
-        }
-        let size = self.buf.len() + padded(RECORD_HEAD + body.len());
-        if size > BATCH_BYTES_MAX {
-            return Err(too_large("batch", size, BATCH_BYTES_MAX));
-        }
-        format::put_record(&mut self.buf, self.network, kind, version, seq, key, body);
-        self.count += 1;
-        Ok(())
+        self.push_with(kind, version, seq, key, |out| out.extend_from_slice(body))
+    }
+
+    /// Adds a record whose body is written where it will lie: `body` appends to the buffer and touches nothing else of it.
+    pub fn push_with(
+        &mut self,
+        kind: u8,
+        version: u8,
+        seq: u64,
+        key: u64,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), StoreError> {
+        let before = self.buf.len();
+        let size = format::put_record(&mut self.buf, self.network, kind, version, seq, key, body);
+        let error = if size > BODY_BYTES_MAX {
+            too_large("record", size, BODY_BYTES_MAX)
+        } else if self.buf.len() > BATCH_BYTES_MAX {
+            too_large("batch", self.buf.len(), BATCH_BYTES_MAX)
+        } else {
+            self.count += 1;
+            return Ok(());
+        };
+        self.buf.truncate(before);
+        Err(error)
     }
 
     /// The network of every record in it.

@@ -85,10 +85,10 @@ fn channels_and_redaction() {
     assert_eq!(outcome(&world.admin(AdminOp::Redact(1))), "ok");
     // An archived channel is read, not written.
     world.act("agent:a", "network.channel.join", json!({ "channel": "general" })).unwrap();
-    world.commit(Record::Change(Change::ChannelStatus { channel: 0, status: ChannelStatus::Archived }));
+    world.commit(Record::from(Change::ChannelStatus { channel: 0, status: ChannelStatus::Archived }));
     assert_eq!(world.try_say("agent:a", "channel/general"), "forbidden");
     assert_eq!(outcome(&world.act("agent:a", "network.channel.join", json!({ "channel": "general" }))), "forbidden");
-    world.commit(Record::Change(Change::ChannelStatus { channel: 0, status: ChannelStatus::Active }));
+    world.commit(Record::from(Change::ChannelStatus { channel: 0, status: ChannelStatus::Active }));
     assert_eq!(world.try_say("agent:a", "channel/general"), "ok");
 }
 

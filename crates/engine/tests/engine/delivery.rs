@@ -1,7 +1,7 @@
 //! What stays pending until when: acks, floors, leaving, lives, dead letters, receipts, delivery modes (sheet section 8).
 
 use crate::world::{World, signals};
-use rialto_engine::{AckRequest, AdminOp, Record};
+use rialto_engine::{AckRequest, AdminOp};
 use rialto_model::Seq;
 use serde_json::{Value, json};
 
@@ -81,7 +81,13 @@ fn forgetting_dead_letters_what_is_pending() {
     let mut world = pair();
     let ids: Vec<String> = ["m1", "m2", "m3"]
         .iter()
-        .map(|id| world.emit("agent:a", json!({ "type": "x.y", "target": "agent:b", "id": id })).unwrap().event_id)
+        .map(|id| {
+            world
+                .emit("agent:a", json!({ "type": "x.y", "target": "agent:b", "id": id }))
+                .unwrap()
+                .event_id()
+                .to_owned()
+        })
         .collect();
     world.join("agent:c");
     world.emit("agent:c", json!({ "type": "x.y", "target": "agent:broadcast", "id": "m4" })).unwrap();
@@ -333,7 +339,7 @@ fn purges_come_once_per_interval_and_not_with_every_event() {
         world.pass(1000);
     }
     let purges = |w: &World| {
-        w.records.iter().filter(|r| matches!(r, Record::Change(rialto_engine::record::Change::Purged { .. }))).count()
+        w.records.iter().filter(|r| matches!(r.change(), Some(rialto_engine::record::Change::Purged { .. }))).count()
     };
     assert_eq!(purges(&world), 1);
     world.pass(3_600_000);

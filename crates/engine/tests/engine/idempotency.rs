@@ -26,7 +26,7 @@ fn the_same_event_again() {
     ] {
         let accepted = world.emit_text(&caller, again).unwrap();
         assert!(accepted.duplicate, "{again}");
-        assert_eq!((accepted.seq, &accepted.event_id), (first.seq, &first.event_id));
+        assert_eq!((accepted.seq, accepted.event_id()), (first.seq, first.event_id()));
     }
     assert_eq!(world.head(), head);
     assert_eq!(world.pending("agent:b").last(), Some(&head));

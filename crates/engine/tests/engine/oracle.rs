@@ -353,8 +353,8 @@ fn pass(world: &mut World, oracle: &mut Oracle, ms: u64) {
     }
     world.tick();
     let leapt = matches!(
-        world.records.last(),
-        Some(rialto_engine::Record::Change(rialto_engine::record::Change::Leapt { .. }))
+        world.records.last().and_then(rialto_engine::Record::change),
+        Some(rialto_engine::record::Change::Leapt { .. })
     );
     if !leapt {
         oracle.tick(now.steady);

@@ -345,7 +345,7 @@ pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>
         ..Caller::default()
     });
     let event = json!({ "type": "network.agent.join", "target": "core", "payload": { "agent_id": "human:operator" } });
-    let answers = network.emit(&caller, vec![Bytes::from(event.to_string())]).await?;
+    let answers = network.emit(&caller, event.to_string().into()).await?;
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     let accepted = answered.result.map_err(Refusal::from)?;
     network.admin(AdminOp::Role("human:operator".to_owned(), Role::Master)).await?;

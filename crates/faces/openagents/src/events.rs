@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
-use rialto_node::{Filter, Query, QueryResult, View, Viewer};
+use rialto_node::{Filter, Query, QueryResult, Texts, View, Viewer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,15 +27,16 @@ pub(crate) async fn post(
     let text = std::str::from_utf8(&body).map_err(|_| Fault::new(ErrorCode::InvalidJson, "the body is not UTF-8"))?;
     let ndjson = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok()).is_some_and(|c| c.contains("ndjson"));
     if ndjson {
-        let frames: Vec<Bytes> =
-            text.lines().map(str::trim).filter(|l| !l.is_empty()).map(|l| body.slice_ref(l.as_bytes())).collect();
-        return batch(&app, &path, &params, &headers, frames).await;
+        let mut texts = Texts::of(body.clone());
+        text.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| texts.mark_slice(l.as_bytes()));
+        return batch(&app, &path, &params, &headers, texts).await;
     }
     if text.trim_start().starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text)
             .map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
-        let frames = items.iter().map(|raw| body.slice_ref(raw.get().as_bytes())).collect();
-        return batch(&app, &path, &params, &headers, frames).await;
+        let mut texts = Texts::of(body.clone());
+        items.iter().for_each(|raw| texts.mark_slice(raw.get().as_bytes()));
+        return batch(&app, &path, &params, &headers, texts).await;
     }
     single(&app, &path, &params, &headers, &body, text).await
 }
@@ -57,11 +58,11 @@ async fn single(
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
             call.network.emit_keyed(&call.caller, body.clone(), key).await?
         }
-        _ => call.network.emit(&call.caller, vec![body.clone()]).await?,
+        _ => call.network.emit(&call.caller, Texts::one(body.clone())).await?,
     };
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     match &answered.result {
-        Err(fault) => Err(Refusal { fault: fault.clone(), event_id: answered.event_id.clone() }),
+        Err(fault) => Err(Refusal { fault: fault.clone(), event_id: answered.event_id().map(str::to_owned) }),
         Ok(accepted) => {
             let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
             if let Some(query) = &answered.query {
@@ -73,14 +74,14 @@ async fn single(
                         "core",
                         call.network.id(),
                         &page,
-                        answered.event_id.as_deref(),
+                        answered.event_id(),
                     )
                     .json()
                     .to_owned(),
                 );
             }
             if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
-                response = reply_to(&call, &accepted.event_id, seq, wait).await?;
+                response = reply_to(&call, accepted.event_id(), seq, wait).await?;
             }
             Ok(wire::ok_raw(&wire::accepted_json(&answered, response.as_deref())))
         }
@@ -101,22 +102,22 @@ async fn batch(
     path: &Scope,
     params: &Params,
     headers: &HeaderMap,
-    frames: Vec<Bytes>,
+    texts: Texts,
 ) -> Result<Response, Refusal> {
-    if frames.len() > limits::BATCH_EVENTS_MAX {
+    if texts.len() > limits::BATCH_EVENTS_MAX {
         return Err(
             Fault::new(ErrorCode::TooLarge, format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX)).into()
         );
     }
-    let first = frames.first().and_then(|f| std::str::from_utf8(f).ok()).and_then(|t| Envelope::parse(t).ok());
+    let first = texts.iter().next().and_then(|t| std::str::from_utf8(t).ok()).and_then(|t| Envelope::parse(t).ok());
     let named = json!({ "network": first.as_ref().and_then(|e| e.network.as_deref()) });
     let call = auth::call(app, headers, params, scope(path), &named, false)?;
-    let answers = if frames.is_empty() { Vec::new() } else { call.network.emit(&call.caller, frames).await? };
+    let answers = if texts.is_empty() { Vec::new() } else { call.network.emit(&call.caller, texts).await? };
     let results: Vec<Value> = answers
         .iter()
         .map(|a| match &a.result {
-            Ok(accepted) => json!({ "id": accepted.event_id, "ok": true, "seq": accepted.seq, "duplicate": accepted.duplicate, "durability": a.durability.as_str(), "result": accepted.result }),
-            Err(fault) => json!({ "id": a.event_id, "ok": false, "error": fault.payload(a.event_id.as_deref()) }),
+            Ok(accepted) => json!({ "id": accepted.event_id(), "ok": true, "seq": accepted.seq, "duplicate": accepted.duplicate, "durability": a.durability.as_str(), "result": accepted.result }),
+            Err(fault) => json!({ "id": a.event_id(), "ok": false, "error": fault.payload(a.event_id()) }),
         })
         .collect();
     Ok(wire::ok(&json!({ "results": results })))

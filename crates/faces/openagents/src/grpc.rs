@@ -11,7 +11,6 @@ use crate::error::Refusal;
 use crate::events;
 use axum::Router;
 use axum::http::HeaderMap;
-use bytes::Bytes;
 use map::{event_of, refused};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::command::Look;
@@ -74,11 +73,7 @@ impl Service {
     }
 
     async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {
-        let answers = call
-            .network
-            .emit(&call.caller, vec![Bytes::from(event.to_string())])
-            .await
-            .map_err(|f| refused(&f, None))?;
+        let answers = call.network.emit(&call.caller, event.to_string().into()).await.map_err(|f| refused(&f, None))?;
         answers.into_iter().next().ok_or_else(|| refused(&ErrorCode::Internal.into(), None))
     }
 }
@@ -176,11 +171,11 @@ impl pb::network_server::Network for Service {
             return Err(refused(&Fault::new(ErrorCode::TooLarge, what), None));
         }
         let call = self.call(&request, &r.network, "")?;
-        let frames: Vec<Bytes> = r.events.iter().map(map::frame_of).collect();
-        let answers = if frames.is_empty() {
+        let texts = map::texts_of(&r.events);
+        let answers = if texts.is_empty() {
             Vec::new()
         } else {
-            call.network.emit(&call.caller, frames).await.map_err(|f| refused(&f, None))?
+            call.network.emit(&call.caller, texts).await.map_err(|f| refused(&f, None))?
         };
         let mut results = Vec::with_capacity(answers.len());
         for answered in answers {
@@ -267,12 +262,13 @@ impl pb::network_server::Network for Service {
 
 impl Service {
     async fn result(&self, call: &Call, answered: Answered) -> Result<pb::SendResult, Status> {
-        let event_id = answered.event_id.clone().unwrap_or_default();
+        let event_id = answered.event_id().unwrap_or_default().to_owned();
         let accepted = match answered.result {
             Err(fault) => {
+                let named = Some(event_id.as_str()).filter(|id| !id.is_empty());
                 return Ok(pb::SendResult {
+                    error: Some(map::error_of(&fault, named)),
                     event_id,
-                    error: Some(map::error_of(&fault, answered.event_id.as_deref())),
                     ..Default::default()
                 });
             }

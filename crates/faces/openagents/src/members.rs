@@ -57,7 +57,7 @@ pub(crate) async fn join(
 }
 
 async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, Refusal> {
-    let answers = call.network.emit(&call.caller, vec![Bytes::from(event.to_string())]).await?;
+    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
     answers.into_iter().next().ok_or_else(|| ErrorCode::Internal.into())
 }
 

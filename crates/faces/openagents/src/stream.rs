@@ -6,8 +6,8 @@
 use crate::error::close_code;
 use crate::wire;
 use bytes::Bytes;
-use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Answered, Caller, Network, Out, Outbox};
+use rialto_model::{ErrorCode, Event, Fault, limits};
+use rialto_node::{Answered, Caller, Network, Out, Outbox, Part, Texts};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 
 /// Bytes rendered for one write, about.
 const RENDER_BYTES: usize = 4 << 20;
+/// Events handed over at once, so that other connections have their turn in between.
+const TURN_EVENTS: usize = 256;
 /// Events read from the store at once.
 const STORED_AT_ONCE: usize = 32;
 /// The join must come within this time.
@@ -29,11 +31,41 @@ pub struct Conversation {
     outbox: Outbox,
 }
 
+/// One or more events for the client.
+#[derive(Debug)]
+pub enum Frame {
+    /// One event as text.
+    Text(Bytes),
+    /// Events that other recipients get too.
+    Shared(Part),
+}
+
+impl Frame {
+    fn of(event: &Event) -> Frame {
+        Frame::Text(Bytes::copy_from_slice(event.json().as_bytes()))
+    }
+
+    /// Each event as a text of its own.
+    pub fn into_texts(self) -> Vec<Bytes> {
+        match self {
+            Frame::Text(text) => vec![text],
+            Frame::Shared(part) => part.texts().collect(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Frame::Text(text) => text.len(),
+            Frame::Shared(part) => part.bytes(),
+        }
+    }
+}
+
 /// What the carrier should do after rendering.
 #[derive(Debug, Default)]
 pub struct Rendered {
-    /// Texts to send, one event each.
-    pub frames: Vec<Bytes>,
+    /// What to send, in order.
+    pub frames: Vec<Frame>,
     /// Then close.
     pub close: Option<Close>,
     /// Client events answered by these frames.
@@ -82,20 +114,13 @@ pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, m
 }
 
 impl Conversation {
-    /// Takes one text: an event or an array of events. Gives how many answers to expect, or why to close.
-    pub async fn receive(&mut self, text: Bytes) -> Result<usize, ErrorCode> {
-        self.receive_all(vec![text]).await
-    }
-
-    /// Takes several texts that arrived together.
-    pub async fn receive_all(&mut self, texts: Vec<Bytes>) -> Result<usize, ErrorCode> {
-        let mut frames = Vec::with_capacity(texts.len());
-        for text in texts {
-            split(text, &mut frames);
-        }
-        let count = frames.len();
-        for part in chunks(frames) {
-            self.network.emit_stream(self.connection, &self.caller, part, &self.outbox).await.map_err(|f| f.code)?;
+    /// Takes texts that arrived together, each an event or an array of events. Gives how many answers to expect, or
+    /// why to close.
+    pub async fn receive(&mut self, texts: Texts) -> Result<usize, ErrorCode> {
+        let texts = split(texts);
+        let count = texts.len();
+        for piece in texts.pieces(TURN_EVENTS) {
+            self.network.emit_stream(self.connection, &self.caller, piece, &self.outbox).await.map_err(|f| f.code)?;
         }
         Ok(count)
     }
@@ -112,26 +137,46 @@ pub fn error_line(fault: &Fault) -> Bytes {
 }
 
 /// An array is its elements; anything else, and an array that is too long, is left for the node to refuse in its turn.
-fn split(text: Bytes, frames: &mut Vec<Bytes>) {
-    if text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[')
-        && let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&text)
-        && items.len() <= limits::BATCH_EVENTS_MAX
-    {
-        frames.extend(items.iter().map(|raw| text.slice_ref(raw.get().as_bytes())));
-    } else {
-        frames.push(text);
+fn split(texts: Texts) -> Texts {
+    let is_array = |text: &[u8]| text.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[');
+    if !texts.iter().any(is_array) {
+        return texts;
     }
+    let mut out = Texts::of(texts.block().clone());
+    for text in texts.iter() {
+        match serde_json::from_slice::<Vec<&RawValue>>(text) {
+            Ok(items) if is_array(text) && items.len() <= limits::BATCH_EVENTS_MAX => {
+                items.iter().for_each(|raw| out.mark_slice(raw.get().as_bytes()));
+            }
+            _ => out.mark_slice(text),
+        }
+    }
+    out
 }
 
-/// Pieces small enough that other connections have their turn in between.
-fn chunks(mut frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
-    let mut out = Vec::new();
-    while frames.len() > 256 {
-        let rest = frames.split_off(256);
-        out.push(std::mem::replace(&mut frames, rest));
+/// The payload of one ack for many events, as it grows.
+#[derive(Debug, Default)]
+struct Batch(String);
+
+impl Batch {
+    fn add(&mut self, id: &str, seq: u64) {
+        self.0.push_str(if self.0.is_empty() { "{\"accepted\":[[" } else { ",[" });
+        rialto_model::json::push_string(&mut self.0, id);
+        self.0.push(',');
+        rialto_model::json::push_number(&mut self.0, seq);
+        self.0.push(']');
     }
-    out.push(frames);
-    out
+
+    fn take(&mut self, durability: &str) -> Option<String> {
+        let mut payload = std::mem::take(&mut self.0);
+        if payload.is_empty() {
+            return None;
+        }
+        payload.push_str("],\"durability\":\"");
+        payload.push_str(durability);
+        payload.push_str("\"}");
+        Some(payload)
+    }
 }
 
 impl Renderer {
@@ -139,12 +184,12 @@ impl Renderer {
     /// stored events as needed, so that a long backlog is never in memory as a whole.
     pub async fn render(&mut self, outs: &mut VecDeque<Out>) -> Rendered {
         let mut rendered = Rendered::default();
-        let mut accepted: Vec<(String, u64)> = Vec::new();
+        let mut accepted = Batch::default();
         let mut durability = "sync";
         let mut bytes = 0;
         let mut seen = 0;
         while bytes < RENDER_BYTES && rendered.close.is_none() {
-            bytes += rendered.frames.get(seen..).unwrap_or_default().iter().map(Bytes::len).sum::<usize>();
+            bytes += rendered.frames.get(seen..).unwrap_or_default().iter().map(Frame::bytes).sum::<usize>();
             seen = rendered.frames.len();
             let Some(out) = outs.pop_front() else { break };
             match out {
@@ -155,7 +200,7 @@ impl Renderer {
                         self.answer(answered, &mut rendered, &mut accepted, durability).await;
                     }
                 }
-                Out::Delivery { frame, .. } => rendered.frames.push(frame),
+                Out::Delivery(part) => rendered.frames.push(Frame::Shared(part)),
                 Out::Stored(mut attempts) => {
                     let rest = attempts.split_off(attempts.len().min(STORED_AT_ONCE));
                     if !rest.is_empty() {
@@ -163,11 +208,11 @@ impl Renderer {
                     }
                     self.stored(&attempts, &mut rendered).await;
                 }
-                Out::Signal(event) => rendered.frames.push(Bytes::copy_from_slice(event.json().as_bytes())),
+                Out::Signal(event) => rendered.frames.push(Frame::of(&event)),
                 Out::Close(code) => {
                     self.flush_acks(&mut accepted, durability, &mut rendered);
                     let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
-                    rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
+                    rendered.frames.push(Frame::of(&error));
                     rendered.close = Some(code.into());
                 }
             }
@@ -176,19 +221,13 @@ impl Renderer {
         rendered
     }
 
-    async fn answer(
-        &mut self,
-        answered: Answered,
-        rendered: &mut Rendered,
-        accepted: &mut Vec<(String, u64)>,
-        durability: &str,
-    ) {
-        let id = answered.event_id.as_deref();
+    async fn answer(&mut self, answered: Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
+        let id = answered.event_id();
         let result = match &answered.result {
             Err(fault) => {
                 self.flush_acks(accepted, durability, rendered);
                 let error = wire::error_event(fault, id, &self.address, self.network.id());
-                rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
+                rendered.frames.push(Frame::of(&error));
                 self.bad_frames = if fault.code == ErrorCode::InvalidJson { self.bad_frames + 1 } else { 0 };
                 if self.bad_frames >= limits::BAD_FRAMES_MAX {
                     rendered.close = rendered.close.or(Some(fault.code.into()));
@@ -212,7 +251,7 @@ impl Renderer {
             && result.response.is_none()
             && answered.query.is_none();
         match (plain, result.seq) {
-            (true, Some(seq)) if !answered.silent => accepted.push((result.event_id.clone(), seq)),
+            (true, Some(seq)) if !answered.silent => accepted.add(result.event_id(), seq),
             _ => {
                 if !answered.silent {
                     self.flush_acks(accepted, durability, rendered);
@@ -223,12 +262,12 @@ impl Renderer {
                         &wire::ack_payload(&answered),
                         id,
                     );
-                    rendered.frames.push(Bytes::copy_from_slice(ack.json().as_bytes()));
+                    rendered.frames.push(Frame::of(&ack));
                 }
             }
         }
         if let Some(response) = &result.response {
-            rendered.frames.push(Bytes::copy_from_slice(response.json().as_bytes()));
+            rendered.frames.push(Frame::of(response));
         }
         if let Some(query) = &answered.query {
             let event = match self.network.query(&self.caller, query).await {
@@ -238,7 +277,7 @@ impl Renderer {
                 }
                 Err(fault) => wire::error_event(&fault, id, &self.address, self.network.id()),
             };
-            rendered.frames.push(Bytes::copy_from_slice(event.json().as_bytes()));
+            rendered.frames.push(Frame::of(&event));
         }
         if result.left {
             rendered.close = Some(Close { code: 1000, reason: "left", error: None });
@@ -252,21 +291,10 @@ impl Renderer {
     }
 
     /// One ack for all events accepted by a commit.
-    fn flush_acks(&self, accepted: &mut Vec<(String, u64)>, durability: &str, rendered: &mut Rendered) {
-        if accepted.is_empty() {
-            return;
-        }
-        let mut payload = String::from("{\"accepted\":[");
-        for (i, (id, seq)) in accepted.drain(..).enumerate() {
-            payload.push_str(if i > 0 { ",[" } else { "[" });
-            rialto_model::json::push_string(&mut payload, &id);
-            payload.push(',');
-            payload.push_str(&seq.to_string());
-            payload.push(']');
-        }
-        payload.push_str(&format!("],\"durability\":\"{durability}\"}}"));
+    fn flush_acks(&self, accepted: &mut Batch, durability: &str, rendered: &mut Rendered) {
+        let Some(payload) = accepted.take(durability) else { return };
         let ack = wire::server_event("network.event.ack", &self.address, self.network.id(), &payload, None);
-        rendered.frames.push(Bytes::copy_from_slice(ack.json().as_bytes()));
+        rendered.frames.push(Frame::of(&ack));
     }
 
     async fn stored(&self, attempts: &[rialto_node::delivery::Attempt], rendered: &mut Rendered) {
@@ -280,12 +308,12 @@ impl Renderer {
                         Some(a) if a.tracked => record.event.tracked_json(a.attempt),
                         _ => record.event.json().to_owned(),
                     };
-                    rendered.frames.push(Bytes::from(text));
+                    rendered.frames.push(Frame::Text(Bytes::from(text)));
                 }
             }
             Err(fault) => {
                 let error = wire::error_event(&fault, None, &self.address, self.network.id());
-                rendered.frames.push(Bytes::copy_from_slice(error.json().as_bytes()));
+                rendered.frames.push(Frame::of(&error));
                 rendered.close = Some(Close { code: 1011, ..fault.code.into() });
             }
         }

@@ -82,7 +82,7 @@ pub(crate) fn accepted_json(answered: &Answered, response: Option<&str>) -> Stri
         }
         None => {
             let mut text = String::from("{\"id\":");
-            push_string(&mut text, &accepted.event_id);
+            push_string(&mut text, accepted.event_id());
             text
         }
     };
@@ -129,7 +129,7 @@ fn answer_id(now: u64) -> String {
 /// The payload of one `network.event.ack`.
 pub(crate) fn ack_payload(answered: &Answered) -> String {
     let mut out = String::from("{\"status\":\"accepted\",\"event_id\":");
-    push_string(&mut out, answered.event_id.as_deref().unwrap_or_default());
+    push_string(&mut out, answered.event_id().unwrap_or_default());
     if let Ok(accepted) = &answered.result {
         push_promise(&mut out, answered, accepted);
     }

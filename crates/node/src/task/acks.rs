@@ -20,8 +20,8 @@ impl Task {
         {
             if let Some(old) = self.recent.pop_front() {
                 self.recent_bytes = self.recent_bytes.saturating_sub(old.event.json().len());
-                let key = id_key(old.event.id());
-                if self.recent_ids.get(&key) == Some(&old.event.seq) {
+                let key = old.received.map(|_| id_key(old.event.id()));
+                if let Some(key) = key.filter(|key| self.recent_ids.get(key) == Some(&old.event.seq)) {
                     self.recent_ids.remove(&key);
                 }
             }
@@ -67,17 +67,9 @@ impl Task {
     }
 
     /// Event ids to positions; unknown ones are ignored.
-    pub(super) fn ack_request(
-        &self,
-        member: u32,
-        ids: &[String],
-        up_to: Option<&str>,
-        count: bool,
-    ) -> Result<AckRequest, Fault> {
+    pub(super) fn ack_request(&self, ids: &[String], up_to: Option<&str>, count: bool) -> Result<AckRequest, Fault> {
         let seq = |id: &str| -> Result<Option<Seq>, Fault> {
-            let known =
-                self.sessions.seq_of(member, id).or_else(|| id.strip_prefix("seq:").and_then(|n| n.parse().ok()));
-            match known {
+            match id.strip_prefix("seq:").and_then(|n| n.parse().ok()) {
                 Some(seq) => Ok(Some(seq)),
                 None => Ok(self.find(id)?.map(|r| r.event.seq)),
             }

@@ -4,9 +4,10 @@ use super::{Task, Then};
 use crate::command::{Answered, Reply};
 use crate::metrics::Counters;
 use crate::query::Query;
+use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
-use rialto_engine::{Caller, Clock, Effect, Principal, Route, SessionRef, StreamKey};
+use rialto_engine::{Caller, Clock, Effect, Principal, Route, StreamKey};
 use rialto_identity::sha256;
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
@@ -15,23 +16,26 @@ use std::sync::Arc;
 
 impl Task {
     /// Decides a connection's frames; answers wait for the commit.
-    pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, frames: &[Bytes], reply: Reply, now: Clock) {
+    pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, texts: &Texts, reply: Reply, now: Clock) {
         let stream = matches!(reply, Reply::Stream(..));
-        let mut answers = Vec::with_capacity(frames.len());
+        let bound = |session| Caller { stream: session, ..Caller::default() };
+        let mut answers = Vec::with_capacity(texts.len());
         let mut opened = Vec::new();
-        for frame in frames {
-            let session = self.joined.get(&connection).copied();
-            let answered = self.frame(caller, stream, session, frame, now);
+        let mut joined = bound(self.joined.get(&connection).copied().filter(|_| stream));
+        for text in texts.iter() {
+            let answered = self.frame(caller, stream, &joined, text, now);
             if answered.result.is_err() {
                 Counters::add(&self.shared.counters.refused, 1);
             }
             if let (Ok(accepted), Reply::Stream(_, outbox)) = (&answered.result, &reply) {
-                if let Some(joined) = &accepted.joined {
-                    self.joined.insert(connection, joined.session);
-                    opened.push((connection, joined.clone(), outbox.clone()));
+                if let Some(session) = &accepted.joined {
+                    self.joined.insert(connection, session.session);
+                    joined = bound(Some(session.session));
+                    opened.push((connection, session.as_ref().clone(), outbox.clone()));
                 }
                 if accepted.left {
                     self.joined.remove(&connection);
+                    joined = bound(None);
                 }
             }
             answers.push(answered);
@@ -39,14 +43,7 @@ impl Task {
         self.then.push(Then::Answers(reply, answers, opened));
     }
 
-    fn frame(
-        &mut self,
-        caller: &Arc<Caller>,
-        stream: bool,
-        session: Option<SessionRef>,
-        frame: &[u8],
-        now: Clock,
-    ) -> Answered {
+    fn frame(&mut self, caller: &Arc<Caller>, stream: bool, joined: &Caller, frame: &[u8], now: Clock) -> Answered {
         let Ok(text) = std::str::from_utf8(frame) else {
             return self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text")));
         };
@@ -58,23 +55,17 @@ impl Task {
             }
             Err(unreadable) => return self.answered(unreadable.id, Err(unreadable.fault)),
         };
-        let id = envelope.id.as_deref().map(str::to_owned);
-        if stream && session.is_none() && envelope.kind != "network.agent.join" {
+        let id = || envelope.id.as_deref().map(str::to_owned);
+        let joins = envelope.kind == "network.agent.join";
+        if stream && joined.stream.is_none() && !joins {
             if envelope.kind == "network.ping" {
                 let pong = self.early_pong(&envelope, now);
-                return Answered { silent: true, ..self.answered(id, Ok(pong)) };
+                return Answered { silent: true, ..self.answered(None, Ok(pong)) };
             }
-            return self
-                .answered(id, Err(Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join")));
+            let first = Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join");
+            return self.answered(id(), Err(first));
         }
-        let bound;
-        let caller = match session.filter(|_| stream && envelope.kind != "network.agent.join") {
-            Some(session) => {
-                bound = Caller { stream: Some(session), ..Caller::default() };
-                &bound
-            }
-            None => caller.as_ref(),
-        };
+        let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
         match envelope.kind.as_ref() {
             "network.event.ack" => self.ack_frame(caller, &envelope, now),
             "network.events.query" => self.query_frame(caller, &envelope, now),
@@ -82,7 +73,7 @@ impl Task {
             _ => {
                 let seen = match self.seen(envelope.id.as_deref()) {
                     Ok(seen) => seen,
-                    Err(fault) => return self.answered(id, Err(fault)),
+                    Err(fault) => return self.answered(id(), Err(fault)),
                 };
                 let emit = Emit {
                     caller,
@@ -99,9 +90,8 @@ impl Task {
                     Counters::add(&self.shared.counters.duplicates, 1);
                 }
                 let silent = result.as_ref().is_ok_and(|a| a.silent);
-                let event_id = result.as_ref().map_or(id, |a| Some(a.event_id.clone()));
-                let durability = self.engine.state.book.settings.durability;
-                Answered { event_id, result, durability, query: None, silent, session_id: None }
+                let refused = if result.is_err() { id() } else { None };
+                Answered { silent, ..self.answered(refused, result) }
             }
         }
     }
@@ -132,7 +122,7 @@ impl Task {
 
     fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
         let durability = self.engine.state.book.settings.durability;
-        Answered { event_id: id, result, durability, query: None, silent: false, session_id: None }
+        Answered { refused: id, result, durability, query: None, silent: false, session_id: None }
     }
 
     /// `network.event.ack`: nothing is answered unless it is wrong.
@@ -140,8 +130,7 @@ impl Task {
         let id = envelope.id.as_deref().map(str::to_owned);
         let result = self.try_ack(caller, envelope, now);
         let silent = result.is_ok();
-        let accepted =
-            result.map(|()| Accepted { event_id: id.clone().unwrap_or_default(), silent: true, ..Accepted::default() });
+        let accepted = result.map(|()| Accepted { named: id.clone(), silent: true, ..Accepted::default() });
         Answered { silent, ..self.answered(id, accepted) }
     }
 
@@ -181,7 +170,7 @@ impl Task {
             let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to");
             ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
         }
-        let request = self.ack_request(member, &ids, ack.up_to.as_deref(), false)?;
+        let request = self.ack_request(&ids, ack.up_to.as_deref(), false)?;
         self.ack(member, &request, now);
         Ok(())
     }
@@ -253,8 +242,8 @@ impl Task {
         match query {
             Ok(query) => {
                 let event_id = id.clone().unwrap_or_else(|| self.own_id(now));
-                let accepted = Accepted { event_id: event_id.clone(), ..Accepted::default() };
-                Answered { query: Some(Box::new(query)), ..self.answered(Some(event_id), Ok(accepted)) }
+                let accepted = Accepted { named: Some(event_id), ..Accepted::default() };
+                Answered { query: Some(Box::new(query)), ..self.answered(None, Ok(accepted)) }
             }
             Err(fault) => self.answered(id, Err(fault)),
         }
@@ -325,8 +314,10 @@ impl Task {
         }
         let _ = self.decided(Ok(()));
         // Each join is an act of its own, also under an id that was used before: the answer names the id that was sent.
-        let event_id = id.or_else(|| result.as_ref().ok().map(|a| a.event_id.clone()));
-        Answered { session_id, ..self.answered(event_id, result) }
+        if let (Ok(accepted), Some(sent)) = (&mut result, &id) {
+            accepted.named = Some(sent.clone());
+        }
+        Answered { session_id, ..self.answered(id, result) }
     }
 
     /// Where a join resumes: after something that was committed.
@@ -365,7 +356,7 @@ impl Task {
                 visibility: Visibility::Direct,
             },
         );
-        Accepted { event_id: id, response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
+        Accepted { named: Some(id), response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn replay_through(
             Ok(record) => match &mut engine {
                 Some(engine) => engine.apply(&record),
                 None => {
-                    let Record::Change(change @ Change::Created { .. }) = &record else {
+                    let Some(change @ Change::Created { .. }) = record.change() else {
                         broken =
                             Some(format!("the log begins with record {} instead of the network's creation", r.lsn));
                         return ControlFlow::Break(());

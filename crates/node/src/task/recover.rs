@@ -4,7 +4,6 @@ use super::{Flight, Task, Then, load};
 use crate::command::{Answered, Command, Out, Reply};
 use crate::delivery::Sessions;
 use rialto_engine::{Effects, Engine};
-use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Fault};
 use rialto_store::StoreError;
 use std::sync::atomic::Ordering;
@@ -55,11 +54,9 @@ impl Task {
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Hash(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
-                    answers.iter_mut().filter(|a| a.result.is_ok()).for_each(|a| {
-                        a.result = Err(fault());
-                        a.query = None;
-                        a.silent = false;
-                    });
+                    for answered in answers.iter_mut().filter(|a| a.result.is_ok()) {
+                        *answered = Answered::refusal(answered.event_id().map(str::to_owned), fault());
+                    }
                     match reply {
                         Reply::Once(reply) => drop(reply.send(answers)),
                         Reply::Stream(connection, outbox) => {
@@ -153,16 +150,8 @@ impl Task {
                 continue;
             }
             match command {
-                Command::Emit { frames, reply, .. } => {
-                    let refused = |_| Answered {
-                        event_id: None,
-                        result: Err(fault()),
-                        durability: Durability::Sync,
-                        query: None,
-                        silent: false,
-                        session_id: None,
-                    };
-                    let answers: Vec<Answered> = frames.iter().map(refused).collect();
+                Command::Emit { texts, reply, .. } => {
+                    let answers: Vec<Answered> = texts.iter().map(|_| Answered::refusal(None, fault())).collect();
                     match reply {
                         Reply::Once(reply) => drop(reply.send(answers)),
                         Reply::Stream(_, outbox) => drop(
@@ -171,15 +160,7 @@ impl Task {
                     }
                 }
                 Command::EmitKeyed { reply, .. } => {
-                    let refused = Answered {
-                        event_id: None,
-                        result: Err(fault()),
-                        durability: Durability::Sync,
-                        query: None,
-                        silent: false,
-                        session_id: None,
-                    };
-                    let _ = reply.send(vec![refused]);
+                    let _ = reply.send(vec![Answered::refusal(None, fault())]);
                 }
                 Command::Ack { reply, .. } | Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),

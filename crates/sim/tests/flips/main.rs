@@ -15,7 +15,6 @@ mod disk;
 mod judge;
 mod program;
 
-use bytes::Bytes;
 use disk::{Image, MemDisk};
 use judge::{Answers, DATA, Fate, judge, options};
 use rialto_model::network::Preset;
@@ -35,7 +34,7 @@ pub(crate) fn flips(default: u64) -> u64 {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: &Value) -> Value {
-    let answers = network.emit(caller, vec![Bytes::from(event.to_string())]).await.unwrap();
+    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
     answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}")).result.unwrap_or_default()
 }

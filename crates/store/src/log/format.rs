@@ -127,18 +127,29 @@ pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(ALIGN)
 }
 
-/// Appends a record without LSN and CRC.
-pub(crate) fn put_record(buf: &mut Vec<u8>, network: u32, kind: u8, version: u8, seq: u64, key: u64, body: &[u8]) {
+/// Appends a record without LSN and CRC; `body` appends its body. Gives the body's length.
+pub(crate) fn put_record(
+    buf: &mut Vec<u8>,
+    network: u32,
+    kind: u8,
+    version: u8,
+    seq: u64,
+    key: u64,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> usize {
     let mut head = [0_u8; RECORD_HEAD];
-    put(&mut head, 4, &u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
     put(&mut head, 16, &seq.to_le_bytes());
     put(&mut head, 24, &key.to_le_bytes());
     put(&mut head, 32, &network.to_le_bytes());
     put(&mut head, 36, &[kind, version]);
     put(&mut head, 38, &RECORD_MARK.to_le_bytes());
+    let at = buf.len();
     buf.extend_from_slice(&head);
-    buf.extend_from_slice(body);
+    body(buf);
+    let len = buf.len().saturating_sub(at + RECORD_HEAD);
+    put(buf, at + 4, &u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
     buf.resize(padded(buf.len()), 0);
+    len
 }
 
 /// What the log adds to a batch when it takes it.

@@ -1,12 +1,11 @@
 //! `Connect`: the stream conversation as protobuf events both ways.
 
-use super::map::{event_of, frame_of, refused};
+use super::map::{event_of, refused, texts_of};
 use super::{Events, pb};
 use crate::app::App;
 use crate::auth::{self, Params};
-use crate::stream::{Conversation, JOIN_WITHIN, Renderer, converse};
+use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Caller, Dialect, Out};
@@ -76,11 +75,11 @@ async fn read(
     let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
     let mut next = Some(first);
     let ended = loop {
-        let mut frames: Vec<Bytes> = Vec::new();
+        let mut events: Vec<pb::Event> = Vec::new();
         let mut end = None;
         while let Some(event) = next.take() {
-            frames.push(frame_of(&event));
-            if frames.len() >= READ_EVENTS {
+            events.push(event);
+            if events.len() >= READ_EVENTS {
                 break;
             }
             match incoming.message().now_or_never() {
@@ -90,7 +89,7 @@ async fn read(
                 None => {}
             }
         }
-        match conversation.receive_all(frames).await {
+        match conversation.receive(texts_of(&events)).await {
             Ok(count) => gauge.unanswered.fetch_add(isize::try_from(count).unwrap_or(0), Ordering::AcqRel),
             Err(code) => break Some(refused(&code.into(), None)),
         };
@@ -149,8 +148,8 @@ async fn write(
             if rendered.joined {
                 gauge.joined.store(true, Ordering::Release);
             }
-            let mut batch: Batch =
-                rendered.frames.iter().filter_map(|f| std::str::from_utf8(f).ok()).map(|t| Ok(event_of(t))).collect();
+            let texts = rendered.frames.into_iter().flat_map(Frame::into_texts);
+            let mut batch: Batch = texts.filter_map(|t| std::str::from_utf8(&t).ok().map(event_of)).map(Ok).collect();
             let close = rendered.close;
             if let Some(error) = close.and_then(|c| c.error) {
                 batch.push(Err(refused(&error.into(), None)));

@@ -2,17 +2,35 @@
 
 use super::pb;
 use crate::error::statuses;
-use bytes::Bytes;
 use prost::Message as _;
 use rialto_model::Fault;
 use rialto_model::json::push_string;
+use rialto_node::Texts;
 use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
-/// The JSON frame of a protobuf event; the node judges it like any other.
-pub(super) fn frame_of(event: &pb::Event) -> Bytes {
-    let mut out = String::with_capacity(128 + event.payload.len() + event.metadata.len());
+/// The JSON texts of protobuf events; the node judges them like any other.
+pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
+    let size = |event: &pb::Event| 192 + event.payload.len() + event.metadata.len();
+    let mut block = Vec::with_capacity(events.iter().map(size).sum());
+    let mut ends = Vec::with_capacity(events.len());
+    for event in events {
+        push_json(event, &mut block);
+        ends.push(block.len());
+    }
+    let mut texts = Texts::of(block.into());
+    let mut start = 0;
+    for end in ends {
+        texts.mark(start..end);
+        start = end;
+    }
+    texts
+}
+
+/// Appends the JSON text of a protobuf event.
+fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
+    let mut out = String::with_capacity(160);
     out.push_str("{\"type\":");
     push_string(&mut out, &event.r#type);
     for (name, value) in [
@@ -32,15 +50,14 @@ pub(super) fn frame_of(event: &pb::Event) -> Bytes {
     if event.timestamp != 0 {
         out.push_str(&format!(",\"timestamp\":{}", event.timestamp));
     }
-    let mut out = out.into_bytes();
+    block.extend_from_slice(out.as_bytes());
     for (name, value) in [(&b",\"payload\":"[..], &event.payload), (&b",\"metadata\":"[..], &event.metadata)] {
         if !value.is_empty() {
-            out.extend_from_slice(name);
-            out.extend_from_slice(value);
+            block.extend_from_slice(name);
+            block.extend_from_slice(value);
         }
     }
-    out.push(b'}');
-    Bytes::from(out)
+    block.push(b'}');
 }
 
 /// The protobuf form of our own canonical JSON.
@@ -119,12 +136,13 @@ mod tests {
             network: "a1b2c3d4".into(),
             visibility: "direct".into(),
         };
-        let frame = frame_of(&event);
+        let texts = texts_of(&[event.clone(), event.clone()]);
+        let frame = texts.iter().last().unwrap();
         let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
         let large = format!("{{\"deep\":{deep},\"text\":\"{}\"}}", "x".repeat(2 << 20));
         let page = crate::wire::server_event("network.events.response", "agent:a", "a1b2c3d4", &large, None);
         assert_eq!(event_of(page.json()).payload.len(), large.len());
-        assert_eq!(event_of(std::str::from_utf8(&frame).unwrap()), event);
+        assert_eq!(event_of(std::str::from_utf8(frame).unwrap()), event);
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! An event id that is taken: the same event again, or another under its id (OpenAgents sheet, section 4.2).
+
+use crate::channels;
+use crate::input::{Accepted, Emit};
+use crate::record::EventRecord;
+use crate::state::State;
+use crate::visibility;
+use rialto_model::address::Address;
+use rialto_model::metadata::Metadata;
+use rialto_model::{ErrorCode, Fault, Visibility, json};
+use std::sync::Arc;
+
+/// The id is taken: by the same event (the first answer again) or by another (a conflict).
+pub(crate) fn duplicate(
+    state: &State,
+    input: &Emit<'_>,
+    address: &str,
+    metadata: &Metadata<'_>,
+    record: &Arc<EventRecord>,
+) -> Result<Accepted, Fault> {
+    let first = &record.event;
+    let conflict =
+        || Fault::new(ErrorCode::IdConflict, format!("id {} was used for another event", first.id())).field("id");
+    if first.source() != address {
+        return Err(conflict());
+    }
+    if record.received != Some(input.received) {
+        let target = Address::parse_in(&input.envelope.target, &state.network).map_err(|_| conflict())?;
+        let visibility = visibility::checked(
+            visibility::Reach::of(&target),
+            &target,
+            &input.envelope.kind,
+            input.envelope.visibility,
+        )?;
+        // Keys that mod/enrichment has put into the stored event and this copy does not have.
+        let enriched: Vec<&str> = enriched_keys(state).into_iter().filter(|k| metadata.get(k).is_none()).collect();
+        let again = body_hash(
+            &input.envelope.kind,
+            address,
+            target.as_str(),
+            &input.envelope.payload,
+            metadata.entries(),
+            visibility,
+            &enriched,
+        )?;
+        let stored = Metadata::parse(first.metadata())?;
+        let original_target = if is_channel_act(first.kind()) { "core" } else { first.target() };
+        let original_visibility = if is_channel_act(first.kind()) { visibility } else { first.visibility };
+        let before = body_hash(
+            first.kind(),
+            first.source(),
+            original_target,
+            first.payload(),
+            stored.entries(),
+            original_visibility,
+            &enriched,
+        )?;
+        if again != before {
+            return Err(conflict());
+        }
+    }
+    Ok(Accepted {
+        seq: Some(first.seq),
+        duplicate: true,
+        result: channels::result_again(state, first.kind(), first.target()),
+        event: Some(record.clone()),
+        ..Accepted::default()
+    })
+}
+
+fn is_channel_act(kind: &str) -> bool {
+    matches!(
+        kind,
+        "network.channel.create" | "network.channel.delete" | "network.channel.join" | "network.channel.leave"
+    )
+}
+
+fn enriched_keys(state: &State) -> Vec<&str> {
+    let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "enrichment");
+    config
+        .and_then(|m| m.config.get("static"))
+        .and_then(|v| v.as_object())
+        .map(|m| m.keys().map(String::as_str).collect())
+        .unwrap_or_default()
+}
+
+/// SHA-256 of the canonical body (sheet section 4.2): sorted keys, compact, numbers as received, before mods.
+fn body_hash<'m>(
+    kind: &str,
+    source: &str,
+    target: &str,
+    payload: &str,
+    metadata: impl Iterator<Item = (&'m str, &'m str)>,
+    visibility: Visibility,
+    added_by_mods: &[&str],
+) -> Result<[u8; 32], Fault> {
+    use sha2::Digest;
+    let ignored = ["session_id", "traceparent", "tracestate", "client_timestamp"];
+    let mut meta = String::from("{");
+    for (key, value) in metadata.filter(|(k, _)| !ignored.contains(k) && !added_by_mods.contains(k)) {
+        if meta.len() > 1 {
+            meta.push(',');
+        }
+        json::push_string(&mut meta, key);
+        meta.push(':');
+        meta.push_str(value);
+    }
+    meta.push('}');
+    let mut text = String::from("{\"metadata\":");
+    json::canonical(&meta, &mut text)?;
+    text.push_str(",\"payload\":");
+    json::canonical(payload, &mut text)?;
+    for (name, value) in [("source", source), ("target", target), ("type", kind), ("visibility", visibility.as_str())] {
+        text.push_str(",\"");
+        text.push_str(name);
+        text.push_str("\":");
+        json::push_string(&mut text, value);
+    }
+    text.push('}');
+    Ok(sha2::Sha256::digest(text.as_bytes()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(payload: &str, metadata: &[(&str, &str)]) -> String {
+        let hash = body_hash(
+            "workspace.message.posted",
+            "agent:alice",
+            "channel/general",
+            payload,
+            metadata.iter().copied(),
+            Visibility::Channel,
+            &[],
+        );
+        hash.unwrap().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[test]
+    fn the_body_hash_of_the_sheet() {
+        let vector = "a6e5a58feeb4d55dc717d448eae2f1e5d0f99656968bb715ee444fc9553e761d";
+        assert_eq!(hash(r#"{"content":"hi"}"#, &[]), vector);
+        assert_eq!(hash(r#"{ "content" : "\u0068i" }"#, &[("session_id", "\"x\""), ("tracestate", "1")]), vector);
+        assert_ne!(hash(r#"{"content":"hi","n":1}"#, &[]), vector);
+        assert_ne!(hash(r#"{"content":"hi"}"#, &[("k", "1")]), vector);
+    }
+
+    #[test]
+    fn numbers_are_hashed_as_received() {
+        assert_ne!(hash(r#"{"n":1}"#, &[]), hash(r#"{"n":1.0}"#, &[]));
+        assert_eq!(hash(r#"{"a":1,"b":2}"#, &[]), hash(r#"{"b":2,"a":1}"#, &[]));
+    }
+}

@@ -1,0 +1,141 @@
+//! Events the server makes itself: copies of joins, notices, signals.
+
+use crate::input::{Clock, Effect, Effects, Emit, Seen};
+use crate::mods::persistence;
+use crate::presence::Live;
+use crate::record::{EventRecord, Record};
+use crate::route::{Route, StreamKey};
+use crate::state::{MemberId, State};
+use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Commits a client's `network.*` event whose stored form differs from what was sent.
+pub(crate) fn system_copy(
+    state: &State,
+    input: &Emit<'_>,
+    address: &str,
+    member: MemberId,
+    payload: String,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Arc<EventRecord>, Fault> {
+    let stamp = state.stamp(now.wall);
+    let seq = state.next_seq() + fx.events();
+    let id = match (&input.envelope.id, &input.seen) {
+        // A join is never a duplicate: each one is an act. Its id names the first only.
+        (Some(id), Seen::New) => id.to_string(),
+        _ => EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
+    };
+    let event = Event::new(
+        seq,
+        &EventParts {
+            id: &id,
+            kind: &input.envelope.kind,
+            source: address,
+            target: "core",
+            payload: &payload,
+            metadata: "{}",
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility: Visibility::Public,
+        },
+    );
+    let record = Arc::new(EventRecord {
+        event,
+        route: Route { source: Some(member), ..Route::default() },
+        received: input.envelope.id.is_some().then_some(input.received),
+        receipt: false,
+        stored: persistence::keeps(state, &input.envelope.kind),
+        dies_at: None,
+        verdicts: Vec::new(),
+    });
+    fx.commit(Record::Event(record.clone()));
+    Ok(record)
+}
+
+/// A server event for whoever is there.
+pub(crate) fn server_signal(
+    state: &State,
+    live: &mut Live,
+    kind: &str,
+    payload: &serde_json::Value,
+    now: Clock,
+) -> Effect {
+    let stamp = state.stamp(now.wall);
+    let event = Event::new(
+        0,
+        &EventParts {
+            id: &signal_id(state, live, stamp).to_text(),
+            kind,
+            source: "core",
+            target: "agent:broadcast",
+            payload: &payload.to_string(),
+            metadata: "{\"ephemeral\":true}",
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility: Visibility::Public,
+        },
+    );
+    Effect::Signal { event: Arc::new(event), route: Route { stream: Some(StreamKey::Broadcast), ..Route::default() } }
+}
+
+/// A committed event of the server.
+pub(crate) fn server_event(
+    state: &State,
+    kind: &str,
+    target: &str,
+    stream: Option<StreamKey>,
+    payload: &serde_json::Value,
+    now: Clock,
+    fx: &mut Effects,
+) {
+    let stamp = state.stamp(now.wall);
+    let seq: Seq = state.next_seq() + fx.events();
+    let visibility = if stream == Some(StreamKey::Broadcast) { Visibility::Public } else { Visibility::Direct };
+    let event = Event::new(
+        seq,
+        &EventParts {
+            id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
+            kind,
+            source: "core",
+            target,
+            payload: &payload.to_string(),
+            metadata: "{}",
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility,
+        },
+    );
+    let stored = persistence::keeps(state, kind);
+    fx.commit(Record::Event(Arc::new(EventRecord {
+        event,
+        route: Route { stream, ..Route::default() },
+        received: None,
+        receipt: false,
+        stored,
+        dies_at: None,
+        verdicts: Vec::new(),
+    })));
+}
+
+/// Tells everybody that a member came or went.
+pub(crate) fn presence_signal(
+    state: &State,
+    live: &mut Live,
+    address: &str,
+    role: Role,
+    online: bool,
+    now: Clock,
+    fx: &mut Effects,
+) {
+    let status = if online { "online" } else { "offline" };
+    let payload = json!({ "address": address, "status": status, "role": role.as_str() });
+    fx.after.push(server_signal(state, live, "rialto.member.status", &payload, now));
+}
+
+/// Ids of what has no position: unique while the process lives.
+pub(crate) fn signal_id(state: &State, live: &mut Live, stamp: Millis) -> EventId {
+    live.signals += 1;
+    EventId { at: stamp, seq: (1 << 63) | live.signals, salt: state.book.salt }
+}

@@ -1,0 +1,227 @@
+//! Committed events on their way out: runs that go to the same recipients, encoded once for all of them.
+
+use bytes::Bytes;
+use rialto_engine::{EventRecord, Route};
+use rialto_model::Seq;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Events in one run at most: a reader that stalls on one holds the whole run in memory.
+const RUN_EVENTS_MAX: usize = 256;
+/// Bytes in one run, about.
+const RUN_BYTES_MAX: usize = 64 << 10;
+
+/// A decided event and what was true of the network when it was applied.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) record: Arc<EventRecord>,
+    /// Deliveries expect acks.
+    pub(crate) tracked: bool,
+    /// Counts changes of the book: events with the same number saw the same members.
+    pub(crate) book: u64,
+}
+
+/// Committed events that follow each other and go to the same recipients.
+#[derive(Debug)]
+pub struct Run {
+    records: Vec<Arc<EventRecord>>,
+    tracked: bool,
+    book: u64,
+    framed: OnceLock<Framed>,
+}
+
+/// The texts of a run as a carrier sends them, and where each ends.
+#[derive(Debug)]
+struct Framed {
+    bytes: Bytes,
+    ends: Vec<u32>,
+}
+
+/// Some events of a run, for one recipient.
+#[derive(Debug, Clone)]
+pub struct Part {
+    run: Arc<Run>,
+    range: Range<usize>,
+}
+
+impl Run {
+    /// Where its events go.
+    pub(crate) fn route(&self) -> Route {
+        self.records.first().map(|r| r.route.clone()).unwrap_or_default()
+    }
+
+    /// Position of its first event; the others follow without a gap.
+    pub(crate) fn first(&self) -> Seq {
+        self.records.first().map_or(0, |r| r.event.seq)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.tracked
+    }
+
+    /// How often the book had changed when its events were decided.
+    pub(crate) fn book(&self) -> u64 {
+        self.book
+    }
+
+    pub(crate) fn records(&self) -> &[Arc<EventRecord>] {
+        &self.records
+    }
+
+    /// The first `count` events.
+    pub(crate) fn part(self: &Arc<Run>, count: usize) -> Part {
+        Part { run: self.clone(), range: 0..count.min(self.records.len()) }
+    }
+
+    /// All texts, each behind the head a carrier gives to a text of its length. Made once, by the first carrier that
+    /// shares it; every carrier that calls this gives the same heads.
+    fn framed(&self, head: fn(usize, &mut Vec<u8>)) -> &Framed {
+        self.framed.get_or_init(|| {
+            let size = self.records.iter().map(|r| r.event.json().len() + 64).sum();
+            let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(self.records.len()));
+            for record in &self.records {
+                if self.tracked {
+                    head(record.event.tracked_len(1), &mut bytes);
+                    record.event.push_tracked(1, &mut bytes);
+                } else {
+                    head(record.event.json().len(), &mut bytes);
+                    bytes.extend_from_slice(record.event.json().as_bytes());
+                }
+                ends.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+            }
+            Framed { bytes: bytes.into(), ends }
+        })
+    }
+}
+
+impl Part {
+    /// How many events it has.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Its events.
+    pub fn records(&self) -> &[Arc<EventRecord>] {
+        self.run.records.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// Bytes of its texts, about.
+    pub fn bytes(&self) -> usize {
+        self.records().iter().map(|r| r.event.json().len()).sum()
+    }
+
+    /// The texts with delivery marks (plain in at-most-once networks), for a carrier that frames each itself.
+    pub fn texts(&self) -> impl Iterator<Item = Bytes> {
+        self.records().iter().map(|r| match self.run.tracked {
+            true => Bytes::from(r.event.tracked_json(1)),
+            false => Bytes::copy_from_slice(r.event.json().as_bytes()),
+        })
+    }
+
+    /// The texts as one block that all recipients share, each behind the head that `head` gives to its length.
+    pub fn framed(&self, head: fn(usize, &mut Vec<u8>)) -> Bytes {
+        let framed = self.run.framed(head);
+        let end = |i: usize| i.checked_sub(1).and_then(|i| framed.ends.get(i)).map_or(0, |end| *end as usize);
+        let (from, to) = (end(self.range.start), end(self.range.end));
+        if from <= to && to <= framed.bytes.len() { framed.bytes.slice(from..to) } else { Bytes::new() }
+    }
+}
+
+/// Puts committed events together into runs, in order.
+pub(crate) fn runs(events: Vec<Outgoing>) -> Vec<Arc<Run>> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut bytes = 0;
+    for Outgoing { record, tracked, book } in events {
+        let size = record.event.json().len();
+        let open = runs.last_mut().filter(|run| {
+            (run.tracked, run.book) == (tracked, book)
+                && run.len() < RUN_EVENTS_MAX
+                && bytes < RUN_BYTES_MAX
+                && run.records.last().is_some_and(|last| goes_on(last, &record))
+        });
+        match open {
+            Some(run) => run.records.push(record),
+            None => {
+                bytes = 0;
+                runs.push(Run { records: vec![record], tracked, book, framed: OnceLock::new() });
+            }
+        }
+        bytes += size;
+    }
+    runs.into_iter().map(Arc::new).collect()
+}
+
+/// Whether an event directly follows another and has the same recipients.
+fn goes_on(last: &EventRecord, next: &EventRecord) -> bool {
+    let (a, b) = (&last.route, &next.route);
+    next.event.seq == last.event.seq + 1 && a.stream == b.stream && a.source == b.source && a.to == b.to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rialto_engine::StreamKey;
+    use rialto_model::{Event, EventParts, Visibility};
+
+    fn event(seq: Seq, to: u32, from: u32, size: usize, book: u64) -> Outgoing {
+        let parts = EventParts {
+            id: "e",
+            kind: "a.b",
+            source: "agent:a",
+            target: "agent:b",
+            payload: &format!("{{\"p\":\"{}\"}}", "x".repeat(size)),
+            metadata: "{}",
+            timestamp: 1,
+            network: "n",
+            visibility: Visibility::Direct,
+        };
+        let route = Route { stream: Some(StreamKey::Inbox(to)), source: Some(from), ..Route::default() };
+        let record = EventRecord {
+            event: Event::new(seq, &parts),
+            route,
+            received: None,
+            receipt: false,
+            stored: true,
+            dies_at: None,
+            verdicts: Vec::new(),
+        };
+        Outgoing { record: Arc::new(record), tracked: true, book }
+    }
+
+    fn head(len: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("<{len}>").as_bytes());
+    }
+
+    #[test]
+    fn a_run_ends_where_recipients_may_differ_and_where_it_is_large() {
+        let lens = |events: Vec<Outgoing>| runs(events).iter().map(|r| r.len()).collect::<Vec<_>>();
+        assert_eq!(lens((1..=3).map(|s| event(s, 1, 2, 1, 0)).collect()), [3]);
+        assert_eq!(lens(vec![event(1, 1, 2, 1, 0), event(2, 3, 2, 1, 0), event(3, 3, 4, 1, 0)]), [1, 1, 1]);
+        assert_eq!(lens(vec![event(1, 1, 2, 1, 0), event(2, 1, 2, 1, 1)]), [1, 1]);
+        assert_eq!(lens((1..=600).map(|s| event(s, 1, 2, 1, 0)).collect()), [256, 256, 88]);
+        assert_eq!(lens((1..=3).map(|s| event(s, 1, 2, 70_000, 0)).collect()), [1, 1, 1]);
+        assert_eq!(lens(Vec::new()), [0; 0]);
+    }
+
+    #[test]
+    fn a_part_is_the_front_of_the_shared_block() {
+        let run = runs((1..=3).map(|s| event(s, 1, 2, 1, 0)).collect()).remove(0);
+        let all = run.part(3);
+        let texts: Vec<String> = all.texts().map(|t| String::from_utf8(t.to_vec()).unwrap()).collect();
+        let expected: String = texts.iter().map(|t| format!("<{}>{t}", t.len())).collect();
+        assert_eq!(all.framed(head), expected.as_bytes());
+        let two: String = texts.iter().take(2).map(|t| format!("<{}>{t}", t.len())).collect();
+        assert_eq!(run.part(2).framed(head), two.as_bytes());
+        assert!(run.part(0).framed(head).is_empty());
+        assert!(texts[0].contains(r#""seq":1,"attempt":1"#));
+    }
+}
