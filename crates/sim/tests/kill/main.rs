@@ -115,7 +115,7 @@ fn report(places: &[Place], rounds: u64) {
     for acking in Acking::ALL {
         let acked: usize = places.iter().filter_map(|place| place.book().acked_by.get(&acking).copied()).sum();
         eprintln!("{acked} acks over {acking:?}");
-        assert!(rounds < 100 || acked as u64 > rounds / 4, "too little was acked over {acking:?} to mean anything");
+        assert!(rounds < 100 || acked as u64 > rounds / 8, "too little was acked over {acking:?} to mean anything");
     }
     for place in places {
         let book = place.book();

@@ -4,6 +4,7 @@ use crate::book::{Side, TARGETS, body_of};
 use rialto_sim::harness::{Chance, Http, Line, join};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A way to send. The first letter of an event's id tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,11 @@ struct Source {
 }
 
 impl Source {
+    /// A short rest: the carriers share two processors with the node, and history is read again later.
+    async fn rest(&mut self) {
+        tokio::time::sleep(Duration::from_millis(1 + self.chance.below(8))).await;
+    }
+
     /// The next few events, and how many acks were taken before them.
     fn next(&mut self, count: u64) -> (Vec<Value>, usize) {
         let mut book = self.side.book();
@@ -119,15 +125,19 @@ async fn post(sending: Sending, mut http: Http, source: &mut Source) {
         let single = [data.clone()];
         let results = if sending == Sending::Http { &single[..] } else { data["results"].as_array().unwrap() };
         assert_eq!(results.len(), events.len(), "{data}");
-        let mut book = source.side.book();
-        for (event, result) in events.iter().zip(results) {
-            assert_eq!((&result["id"], &result["duplicate"]), (&event["id"], &json!(false)), "{result}");
-            book.answered(event["id"].as_str().unwrap(), result["seq"].as_u64().unwrap());
-        }
-        book.flushed = book.flushed.max(before);
-        drop(book);
+        note_answers(&source.side, &events, results, before);
         source.side.answered(&mut going);
+        source.rest().await;
     }
+}
+
+fn note_answers(side: &Side, events: &[Value], results: &[Value], before: usize) {
+    let mut book = side.book();
+    for (event, result) in events.iter().zip(results) {
+        assert_eq!((&result["id"], &result["duplicate"]), (&event["id"], &json!(false)), "{result}");
+        book.answered(event["id"].as_str().unwrap(), result["seq"].as_u64().unwrap());
+    }
+    book.flushed = book.flushed.max(before);
 }
 
 /// Keeps a few arrays on their way until the connection breaks or the node is gone.
@@ -141,6 +151,7 @@ async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
             if line.send(&json!(events)).await.is_none() {
                 return;
             }
+            source.rest().await;
         }
         let Some(event) = source.side.next(&mut line).await else { return };
         match event["type"].as_str().unwrap() {
