@@ -282,6 +282,7 @@ impl<D: Disk> Opening<D> {
             file.truncate(scan.end).at("cut", path)?;
         }
         file.preallocate(len.max(self.options.first_segment)).at("preallocate", path)?;
+        write_again(file.as_ref(), scan.unproved, scan.end).at("write", path)?;
         file.sync_data().at("flush", path)?;
         Ok(scan)
     }
@@ -314,6 +315,20 @@ impl<D: Disk> Opening<D> {
         made.at("copy", &copy)?;
         Ok(copy)
     }
+}
+
+/// Writes a stretch of a file over itself. After a flush that failed, the operating system may show bytes that are not on
+/// the medium and call them clean: only writing them again makes the next flush mean something.
+fn write_again<F: DiskFile>(file: &F, from: u64, to: u64) -> io::Result<()> {
+    let (mut at, mut buf) = (from, vec![0; COPY_PIECE]);
+    while at < to {
+        let want = usize::try_from(to - at).unwrap_or(usize::MAX).min(buf.len());
+        let got = file.read_at(buf.get_mut(..want).unwrap_or_default(), at)?;
+        let Some(bytes) = buf.get(..got).filter(|bytes| !bytes.is_empty()) else { break };
+        file.write_at(bytes, at)?;
+        at += got as u64;
+    }
+    Ok(())
 }
 
 fn copy_file<D: Disk>(disk: &D, from: &Path, to: &Path) -> io::Result<()> {

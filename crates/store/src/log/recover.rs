@@ -5,7 +5,7 @@
 //! whole. (A later valid batch alone proves nothing: sectors of one unflushed write reach the disk in any order.)
 //! Not here: repair of what is found (`Log::open`), sealed segments in normal reading (`walk`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(crate) struct Scan {
     /// Highest epoch per network.
     pub(crate) epochs: BTreeMap<u32, u64>,
     pub(crate) records: u64,
+    /// Where the first batch begins that no later one calls durable; `end` if there is none.
+    pub(crate) unproved: u64,
     /// Where and why the scan stopped before `limit`, if it did.
     pub(crate) stopped: Option<(u64, &'static str)>,
 }
@@ -48,8 +50,10 @@ pub(crate) fn scan<F: DiskFile>(
         index: MemIndex::default(),
         epochs: BTreeMap::new(),
         records: 0,
+        unproved: start,
         stopped: None,
     };
+    let mut unproved: VecDeque<(Lsn, u64)> = VecDeque::new();
     while out.end < limit {
         let Some(batch) = walker.batch_here()? else {
             out.stopped = Some((out.end, "no valid batch header"));
@@ -69,10 +73,15 @@ pub(crate) fn scan<F: DiskFile>(
         let epoch = out.epochs.entry(batch.network).or_default();
         *epoch = batch.epoch.max(*epoch);
         out.records += u64::from(batch.count);
+        while unproved.front().is_some_and(|(lsn, _)| *lsn <= batch.durable) {
+            unproved.pop_front();
+        }
+        unproved.push_back((batch.last_lsn(), out.end));
         out.last_lsn = batch.last_lsn();
         out.end += batch.size();
         walker.skip(batch.size());
     }
+    out.unproved = unproved.front().map_or(out.end, |(_, at)| *at);
     Ok(out)
 }
 
