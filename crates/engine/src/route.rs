@@ -129,7 +129,10 @@ impl State {
 
     /// Whether the event at `seq` went to this member: by the intervals it held then, whatever came later.
     pub fn was_sent(&self, member: MemberId, route: &Route, seq: Seq) -> bool {
-        self.member(member).is_some_and(|m| crate::tick::was_recipient(self, member, m, route.stream, seq))
+        // Of an event that history does not keep and nobody waits for, the lists know nothing: the route does.
+        Some(member) != route.source
+            && route.to.as_ref().is_none_or(|to| to.contains(&member))
+            && self.member(member).is_some_and(|m| crate::tick::was_recipient(self, member, m, route.stream, seq))
     }
 
     /// Whether a present member is behind the route's stream now (its own events excluded).
