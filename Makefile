@@ -11,7 +11,7 @@ help:
 	@echo "make build  build the release binary: $(TARGET)/release/rialto"
 	@echo "make check  format, lints, unit tests, architecture: before every commit"
 	@echo "make test   every test, with the minutes of each part"
-	@echo "make soak   the long runs: power cuts, turned bits, fuzz targets (hours)"
+	@echo "make soak   the long runs: simulated worlds, power cuts, turned bits, fuzz targets (hours)"
 	@echo "make fuzz   every fuzz target for a while (SECONDS=60)"
 	@echo "make dist   the stripped binary and its size"
 	@echo "make deny   licences, sources and advisories of the dependencies (needs cargo-deny)"

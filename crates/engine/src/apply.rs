@@ -240,7 +240,7 @@ fn change(state: &mut State, change: &Change) {
             with_member(state, *member, |m| {
                 if *on {
                     open(&mut m.queueing, head)
-                } else {
+                } else if !crate::bugs::on("mail queued for who left") {
                     close(&mut m.queueing, head)
                 }
                 if *left && !m.left {

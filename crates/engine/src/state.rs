@@ -386,6 +386,9 @@ impl State {
 
     /// The stamp of an event committed now.
     pub fn stamp(&self, wall: Millis) -> Millis {
+        if crate::bugs::on("stamp follows the wall clock") {
+            return wall;
+        }
         self.book.last_stamp.max(wall)
     }
 

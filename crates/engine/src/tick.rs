@@ -37,7 +37,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
     end_idle_sessions(state, live, now, fx);
-    if let Some(by) = leap(state, live, now) {
+    if let Some(by) = leap(state, live, now).filter(|_| !crate::bugs::on("clock jump kills mail")) {
         fx.change(Change::Leapt { by });
         return; // Deadlines are looked at again when the leap is in the state.
     }
@@ -176,6 +176,9 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
     let sources = state.lists.sources(&all);
     for end in ends {
         record_end(state, end, now, fx);
+        if crate::bugs::on("dead letter twice") {
+            record_end(state, end, now, fx);
+        }
     }
     for end in ends {
         let mut by_source: BTreeMap<MemberId, Vec<Seq>> = BTreeMap::new();
@@ -241,7 +244,9 @@ fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
         // Since a restart, the first tick counts as a call: a session survives the node's absence.
         let p =
             live.presence.entry(id).or_insert(Presence { last_call: now.steady, gone: true, ..Presence::default() });
-        if p.streams == 0 && now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS) {
+        let jumped = crate::bugs::on("clock jump ends sessions")
+            && live.looked.is_some_and(|(wall, _)| now.wall > wall + 3_000_000);
+        if p.streams == 0 && (jumped || now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS)) {
             let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
             fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true });
             fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionExpired });

@@ -69,13 +69,19 @@ impl Host {
         }
     }
 
+    fn next_errand(&self) -> Option<Errand> {
+        let host = self.simulated.as_ref()?;
+        host.errands.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     /// Does the oldest errand of a simulated host; gives whether there was one.
     pub fn run_errand(&self) -> bool {
-        let errand = self
-            .simulated
-            .as_ref()
-            .and_then(|host| host.errands.lock().unwrap_or_else(PoisonError::into_inner).pop_front());
-        errand.map(|work| work()).is_some()
+        self.next_errand().map(|work| work()).is_some()
+    }
+
+    /// Drops the oldest errand of a simulated host, as the end of a process does; gives whether there was one.
+    pub fn forget_errand(&self) -> bool {
+        self.next_errand().is_some()
     }
 
     /// A fresh secret.

@@ -32,6 +32,9 @@ pub use rialto_engine::input::Accepted;
 pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};
 pub use rialto_identity as identity;
 
+#[cfg(feature = "deliberate-bugs")]
+pub use rialto_engine::bugs;
+
 /// A standard mod with its defaults, by name.
 pub fn standard_mod(name: &str) -> Result<rialto_engine::mods::ModConfig, rialto_model::Fault> {
     rialto_engine::mods::ModConfig::standard(name)

@@ -207,6 +207,11 @@ impl Network {
             let (viewer, tracked) = (answer.viewer, answer.tracked);
             let page = answer.page;
             let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX - bytes).await?;
+            let stamps: Vec<(Seq, u64)> = if rialto_engine::bugs::on("cursor by timestamp") {
+                records.iter().map(|r| (r.event.seq, r.event.timestamp)).collect()
+            } else {
+                Vec::new()
+            };
             let last = looked_at.checked_sub(1).and_then(|at| page.seqs.get(at)).copied().or(position);
             for record in records {
                 let visible = view == View::Inbox || page.lens.shows(&record);
@@ -214,7 +219,11 @@ impl Network {
                     continue;
                 }
                 if events.len() == limit || bytes >= limits::PAGE_BYTES_MAX {
-                    let next = events.last().map_or(start, |r| r.event.seq);
+                    let mut next = events.last().map_or(start, |r| r.event.seq);
+                    let stamp = events.last().map(|r| r.event.timestamp);
+                    if let Some((seq, _)) = stamps.iter().rfind(|(_, at)| Some(*at) == stamp) {
+                        next = *seq;
+                    }
                     return Ok(QueryResult { events, has_more: true, next, viewer, tracked });
                 }
                 bytes += record.event.json().len();

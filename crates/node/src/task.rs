@@ -17,6 +17,7 @@ use crate::metrics::Counters;
 use crate::network::Shared;
 use crate::outgoing::{Outgoing, runs};
 use crate::texts::Texts;
+use rialto_engine::bugs;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer};
@@ -495,6 +496,10 @@ impl Task {
             snapshot: None,
             wrote: false,
         };
+        if bugs::on("ack before commit") {
+            let now = self.host.clock().now();
+            std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
+        }
         self.decided_after = 0;
         if lazy || self.records.is_empty() {
             flight.done = Some(Ok(self.last_lsn));
@@ -635,6 +640,7 @@ impl Task {
         }
         if let Some(bytes) = flight.snapshot {
             let (store, class, number) = (self.store.clone(), self.class, self.shared.number);
+            let lsn = if bugs::on("snapshot ahead of the log") { self.last_lsn + 1 } else { lsn };
             self.host.errand(move || {
                 if let Err(error) = store.save_snapshot(class, number, lsn, &bytes) {
                     tracing::warn!(%error, "snapshot was not saved; replay will be longer");

@@ -1,4 +1,5 @@
-//! Dev only: the architecture test, the harness that drives the real binary, and what crosses rooms.
+//! Dev only: the architecture test, the harness that drives the real binary, the seeded world around the real node, and
+//! what crosses rooms.
 
 #[allow(
     clippy::unwrap_used,
@@ -15,3 +16,5 @@ pub mod crowd;
     reason = "the parts of a test fail as the test does"
 )]
 pub mod harness;
+#[allow(clippy::indexing_slicing, reason = "a script names networks and members by number")]
+pub mod world;

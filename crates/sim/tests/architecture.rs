@@ -121,6 +121,22 @@ fn pure_rooms_touch_no_clock_chance_or_world() {
     assert!(wrong.is_empty(), "pure rooms mention what they must not:\n{}", wrong.join("\n"));
 }
 
+/// The simulator's oracle is a second opinion: it must not ask the first.
+#[test]
+fn the_oracle_knows_the_specification_only() {
+    let mut wrong = Vec::new();
+    let sources = Source::all_in(&root().join("crates/sim/src/world/oracle"));
+    assert!(!sources.is_empty(), "where is the oracle?");
+    for source in sources {
+        for (number, line) in source.production() {
+            for room in ["rialto_engine", "rialto_node", "rialto_store"].iter().filter(|room| has_word(line, room)) {
+                wrong.push(format!("{}:{number}: {room}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the oracle looks into what it judges:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_limit_is_named_in_a_test() {
     let limits = root().join("crates/model/src/limits.rs");

@@ -9,6 +9,8 @@
 pub mod admin;
 mod blob;
 mod budget;
+#[doc(hidden)]
+pub mod bugs;
 mod class;
 mod database;
 pub mod disk;

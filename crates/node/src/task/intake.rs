@@ -21,6 +21,16 @@ impl Task {
         let bound = |session| Caller { stream: session, ..Caller::default() };
         let mut answers = Vec::with_capacity(texts.len());
         let mut opened = Vec::new();
+        let backwards = rialto_engine::bugs::on("batch reordered");
+        let reversed: Texts;
+        let texts = if backwards {
+            let mut list: Vec<&[u8]> = texts.iter().collect();
+            list.reverse();
+            reversed = list.into_iter().collect();
+            &reversed
+        } else {
+            texts
+        };
         let mut joined = bound(self.joined.get(&connection).copied().filter(|_| stream));
         for text in texts.iter() {
             let answered = self.frame(caller, stream, &joined, text, now);
@@ -39,6 +49,9 @@ impl Task {
                 }
             }
             answers.push(answered);
+        }
+        if backwards {
+            answers.reverse();
         }
         self.then.push(Then::Answers(reply, answers, opened));
     }

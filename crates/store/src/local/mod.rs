@@ -276,7 +276,9 @@ impl<D: Disk> Store for LocalStore<D> {
         let Some(lane) = self.lane(class) else { return Ok(Freed::default()) };
         let horizons: BTreeMap<u32, u64> = horizons.iter().map(|horizon| (horizon.network, horizon.seq)).collect();
         lane.view.recycle(&|network, span| {
-            horizons.get(&network).is_some_and(|seq| span.max_seq <= *seq)
+            horizons
+                .get(&network)
+                .is_some_and(|seq| span.max_seq <= *seq || crate::bugs::on("segment recycled too early"))
                 && self.snapshots.covered(class, network).is_some_and(|lsn| span.last_lsn <= lsn)
         })
     }

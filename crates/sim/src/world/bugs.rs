@@ -1,0 +1,35 @@
+//! The deliberate bugs, by name, and where each sits. They exist in builds with the feature `deliberate-bugs` only, which
+//! one test turns on to see that every one of them is found.
+
+/// A bug and the room it sits in.
+pub const BUGS: &[(&str, &str)] = &[
+    ("flush skipped", "store: log"),
+    ("failed flush tried again", "store: log"),
+    ("torn write accepted", "store: log format"),
+    ("stale record of a recycled segment", "store: log format"),
+    ("segment recycled too early", "store: recycling"),
+    ("ack before commit", "node: commit path"),
+    ("engine kept after a failed flush", "node: recovery"),
+    ("snapshot ahead of the log", "node: snapshots"),
+    ("dedup forgotten on restart", "node: id look-up"),
+    ("batch reordered", "node: intake"),
+    ("cursor by timestamp", "node: history"),
+    ("redelivery of what is over", "node: delivery"),
+    ("visibility unchecked in history", "engine: history"),
+    ("off by one in ranges", "engine: acks"),
+    ("ack floor too high", "engine: acks"),
+    ("apply differs from decide", "engine: decide"),
+    ("dead letter twice", "engine: tick"),
+    ("clock jump kills mail", "engine: tick"),
+    ("clock jump ends sessions", "engine: tick"),
+    ("stamp follows the wall clock", "engine: stamps"),
+    ("mail queued for who left", "engine: apply"),
+    ("narrowing forgotten", "engine: routing"),
+];
+
+/// Switches one bug on and all others off; an empty name switches all off.
+#[cfg(feature = "deliberate-bugs")]
+pub fn switch(name: &'static str) {
+    rialto_node::bugs::switch(name);
+    rialto_store::bugs::switch(name);
+}

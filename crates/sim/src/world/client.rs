@@ -1,0 +1,195 @@
+//! A client of a network: its session, its stream, what it sent and what it saw. The only place that knows how the node
+//! hands things to a stream.
+
+use super::oracle::Delivered;
+use rialto_model::{ErrorCode, Event};
+use rialto_node::command::Answered;
+use rialto_node::delivery::Attempt;
+use rialto_node::{Caller, Dialect, Network, Out, Outbox, Texts};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Batches a stream's outbox holds: few, so that slow readers meet its end.
+const OUTBOX: usize = 12;
+
+/// One ack of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct Acked {
+    pub(crate) address: String,
+    pub(crate) seqs: Vec<u64>,
+    pub(crate) up_to: u64,
+    /// The oracle knows of it.
+    pub(crate) told: bool,
+}
+
+impl Acked {
+    /// What a join acks that resumes after a position.
+    pub(crate) fn resuming(address: String, up_to: u64) -> Acked {
+        Acked { address, seqs: Vec::new(), up_to, told: false }
+    }
+}
+
+/// What a frame was, while its answer is awaited.
+#[derive(Debug, Clone)]
+pub(crate) enum Frame {
+    Event(usize),
+    Join { k: usize, resume: u64 },
+    Leave(usize),
+    Ack(Acked),
+}
+
+/// Something a stream was handed.
+pub(crate) enum Heard {
+    Answer(Frame, Box<Answered>),
+    Push(Arc<rialto_node::EventRecord>, u32),
+    Stored(Vec<Attempt>),
+    Signal(Arc<Event>),
+    Closed(ErrorCode),
+    Gone,
+}
+
+/// An open stream.
+pub(crate) struct Stream {
+    pub(crate) connection: u64,
+    pub(crate) outbox: Outbox,
+    inbox: mpsc::Receiver<Vec<Out>>,
+    pub(crate) listening: bool,
+    pub(crate) view: Delivered,
+    pub(crate) waiting: VecDeque<Frame>,
+    /// Pushes not yet compared.
+    pub(crate) pushes: Vec<(Arc<rialto_node::EventRecord>, u32)>,
+    /// The join was accepted.
+    pub(crate) joined: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(network: &Network, address: &str, window: usize, from: u64) -> Stream {
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let view = Delivered { address: address.to_owned(), window, from, sent: Default::default(), attentive: true };
+        let connection = network.connection();
+        let (waiting, pushes) = (VecDeque::new(), Vec::new());
+        Stream { connection, outbox, inbox, listening: true, view, waiting, pushes, joined: false }
+    }
+
+    /// Hands frames over; the queue is far larger than what a script has in flight.
+    pub(crate) async fn send(&self, network: &Network, frames: Texts) {
+        let _ = network.emit_stream(self.connection, &stranger(), frames, &self.outbox).await;
+    }
+
+    /// Everything that waits in the outbox.
+    pub(crate) fn heard(&mut self) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        loop {
+            match self.inbox.try_recv() {
+                Ok(outs) => outs.into_iter().for_each(|out| self.take(out, &mut heard)),
+                Err(mpsc::error::TryRecvError::Empty) => return heard,
+                Err(mpsc::error::TryRecvError::Disconnected) => {
+                    heard.push(Heard::Gone);
+                    return heard;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, out: Out, heard: &mut Vec<Heard>) {
+        match out {
+            Out::Answers(answers) => {
+                for answer in answers {
+                    if let Some(frame) = self.waiting.pop_front() {
+                        heard.push(Heard::Answer(frame, Box::new(answer)));
+                    }
+                }
+            }
+            Out::Delivery(part) => heard.extend(part.records().iter().map(|record| Heard::Push(record.clone(), 1))),
+            Out::Stored(attempts) => heard.push(Heard::Stored(attempts)),
+            Out::Signal(event) => heard.push(Heard::Signal(event)),
+            Out::Close(code) => heard.push(Heard::Closed(code)),
+        }
+    }
+}
+
+/// A call without a stream.
+pub(crate) enum Call {
+    Emit(JoinHandle<Result<Vec<Answered>, rialto_model::Fault>>, Vec<Frame>),
+    Ack(JoinHandle<Result<u64, rialto_model::Fault>>, Acked),
+}
+
+impl Call {
+    pub(crate) fn is_finished(&self) -> bool {
+        match self {
+            Call::Emit(handle, _) => handle.is_finished(),
+            Call::Ack(handle, _) => handle.is_finished(),
+        }
+    }
+}
+
+/// One member, or somebody who may become one.
+pub(crate) struct Client {
+    pub(crate) address: &'static str,
+    pub(crate) session: Option<String>,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) calls: Vec<Call>,
+    /// Plain events it sent, by number.
+    pub(crate) sent: Vec<usize>,
+    /// Frames it sent, by number.
+    pub(crate) bytes: BTreeMap<usize, String>,
+    /// Calls it made.
+    pub(crate) made: u64,
+    /// Mail it has seen: positions and ids.
+    pub(crate) seen: BTreeMap<u64, String>,
+}
+
+impl Client {
+    pub(crate) fn new(address: &'static str) -> Client {
+        Client {
+            address,
+            session: None,
+            stream: None,
+            calls: Vec::new(),
+            sent: Vec::new(),
+            bytes: BTreeMap::new(),
+            made: 0,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Its credentials for a call.
+    pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
+        let session = rialto_node::identity::sha256(self.session.as_deref()?);
+        Some(Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() }))
+    }
+
+    /// The lane of what it sends next: its stream, or one call.
+    pub(crate) fn lane(&mut self) -> u64 {
+        self.made += 1;
+        let who = super::script::ADDRESSES.iter().position(|a| *a == self.address).unwrap_or(0) as u64;
+        match self.stream.as_ref().filter(|s| s.joined) {
+            Some(stream) => stream.connection << 20 | who,
+            None => 1 << 63 | self.made << 20 | who,
+        }
+    }
+
+    /// Its process is gone: what was in flight is never answered.
+    pub(crate) fn forget_all(&mut self) -> Vec<Frame> {
+        let mut lost: Vec<Frame> = self.stream.take().into_iter().flat_map(|s| s.waiting).collect();
+        for call in self.calls.drain(..) {
+            match call {
+                Call::Emit(_, frames) => lost.extend(frames),
+                Call::Ack(_, acked) => lost.push(Frame::Ack(acked)),
+            }
+        }
+        lost
+    }
+}
+
+/// The operator.
+pub(crate) fn operator() -> Arc<Caller> {
+    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+}
+
+/// Somebody who joins.
+pub(crate) fn stranger() -> Arc<Caller> {
+    Arc::new(Caller { dialect: Some(Dialect::Stream), ..Caller::default() })
+}

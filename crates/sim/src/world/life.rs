@@ -1,0 +1,226 @@
+//! One life of the process: open, run steps until something ends it, and what happens between two lives.
+
+use super::client::{Client, Frame};
+use super::oracle::{Oracle, Wrong, wrong};
+use super::script::ADDRESSES;
+use super::{DIR, Net, World, rules};
+use rialto_model::network::{Delivery, Policy, Preset};
+use rialto_node::{AdminOp, CreateNetwork, Node, Parts};
+use rialto_store::disk::{Disk, DiskFile as _};
+use rialto_store::{LocalOptions, LocalStore, StoreError};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a life ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    PowerCut,
+    Kill,
+    Stopped,
+    Rot { file: u64, byte: u64, bit: u8 },
+}
+
+impl World {
+    /// One life.
+    pub(crate) async fn live(&mut self) -> Result<End, Wrong> {
+        if !self.open().await? {
+            return Ok(End::Stopped);
+        }
+        if self.rot.is_some() {
+            self.compare_rotten().await?;
+            self.stop().await?;
+            return Ok(End::Stopped);
+        }
+        if self.nets.is_empty() {
+            self.create().await?;
+        } else {
+            self.look().await?;
+        }
+        while let Some(step) = self.script.steps.get(self.at).copied() {
+            self.note(&step.to_string());
+            let end = self.step(step).await?;
+            if end.is_none() {
+                self.collect().await?;
+            }
+            if let Some(end) = end {
+                self.at += 1;
+                return Ok(end);
+            }
+            self.at += 1;
+        }
+        self.heal();
+        self.look().await?;
+        Ok(End::Done)
+    }
+
+    /// Opens the store and the node; false if rot was found and named.
+    async fn open(&mut self) -> Result<bool, Wrong> {
+        let options = LocalOptions {
+            first_segment_bytes: self.script.segment_bytes,
+            max_segment_bytes: self.script.segment_bytes * 2,
+            free_floor_bytes: 0,
+            seed: Some(self.script.seed ^ (self.counts.restarts << 32)),
+            manual: true,
+            ..LocalOptions::default()
+        };
+        let store = match LocalStore::open_on(self.disk.clone(), DIR, options) {
+            Ok(store) => Arc::new(store),
+            Err(error) if self.rot.is_some() => return self.named(&error),
+            Err(error) => return wrong("opens again", format!("the store does not open: {error}")),
+        };
+        self.store = Some(store.clone());
+        let parts = Parts { host: self.host.clone(), snapshot_bytes: self.script.snapshot_bytes, ..Parts::over(store) };
+        match Node::open_with(parts).await {
+            Ok(node) => self.node = Some(node),
+            Err(error) if self.rot.is_some() => {
+                self.note(&format!("the rot is named: {error}"));
+                return Ok(false);
+            }
+            Err(error) => return wrong("opens again", format!("the node does not open: {error}")),
+        }
+        for net in &mut self.nets {
+            net.handle = self.node.as_ref().and_then(|node| node.network(&net.id));
+            if net.handle.is_none() {
+                return wrong("nothing lost", format!("network {} is gone", net.id));
+            }
+        }
+        Ok(true)
+    }
+
+    fn named(&mut self, error: &StoreError) -> Result<bool, Wrong> {
+        self.note(&format!("the rot is named: {error}"));
+        Ok(false)
+    }
+
+    /// Makes the networks of the plan.
+    async fn create(&mut self) -> Result<(), Wrong> {
+        for (n, plan) in self.script.nets.clone().iter().enumerate() {
+            let Some(node) = self.node.clone() else { return Ok(()) };
+            let preset = if plan.workspace { Preset::Workspace } else { Preset::Plain };
+            let mods: &[&str] = if plan.persistence { &["auth", "persistence"] } else { &["auth"] };
+            let wish = CreateNetwork {
+                policy: Policy::Open,
+                delivery: if plan.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
+                mods: Some(mods.iter().map(|m| (*m).to_owned()).collect()),
+                ..CreateNetwork::named(&format!("net{n}"), preset)
+            };
+            let made = self.drive(async move { node.create_network(wish).await }).await?;
+            let handle = match made {
+                Ok((network, _)) => network,
+                Err(fault) => return wrong("world", format!("no network: {fault}")),
+            };
+            let mut patch = serde_json::Map::new();
+            if let Some(ms) = plan.ttl_ms {
+                patch.insert("ttl_ms".into(), json!(ms));
+            }
+            if let Some(max) = plan.max_pending {
+                patch.insert("max_pending".into(), json!(max));
+            }
+            if let Some(max) = plan.max_attempts {
+                patch.insert("max_attempts".into(), json!(max));
+            }
+            let mut ops = vec![AdminOp::Settings(patch.into())];
+            if let (Some(max), true) = (plan.max_events, plan.persistence) {
+                let mut config = rialto_node::standard_mod("persistence")
+                    .map_err(|fault| Wrong { check: "world", what: fault.to_string() })?;
+                config.config.insert("max_events".into(), json!(max));
+                config.config.insert("purge_interval_s".into(), json!(60));
+                ops.push(AdminOp::SetMod(config));
+            }
+            for op in ops {
+                let network = handle.clone();
+                if let Err(fault) = self.drive(async move { network.admin(op).await }).await? {
+                    return wrong("world", format!("settings: {fault}"));
+                }
+            }
+            let id = handle.id().to_owned();
+            let oracle = Oracle::new(rules(plan, &id), self.now());
+            let clients = ADDRESSES.iter().map(|address| Client::new(address)).collect();
+            self.nets.push(Net {
+                id,
+                handle: Some(handle),
+                oracle,
+                clients,
+                lazy: Vec::new(),
+                doubts: Vec::new(),
+                shaky: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// A clean stop: everything is committed and answered first.
+    pub(crate) async fn stop(&mut self) -> Result<(), Wrong> {
+        self.heal();
+        let Some(node) = self.node.clone() else { return Ok(()) };
+        self.drive(async move { node.stop().await }).await?;
+        self.collect().await?;
+        // What was decided is in the log, unless it was refused on the way.
+        self.nets.iter_mut().filter(|n| !n.shaky).for_each(|n| n.lazy.retain(|acked| !acked.told));
+        Ok(())
+    }
+
+    /// The process is gone, and with it every connection.
+    pub(crate) fn end_life(&mut self) {
+        self.node = None;
+        self.trouble = false;
+        self.lasting = false;
+        while self.host.forget_errand() {}
+        for net in &mut self.nets {
+            net.handle = None;
+            let lost: Vec<Frame> = net.clients.iter_mut().flat_map(Client::forget_all).collect();
+            lost.into_iter().for_each(|frame| net.lost(frame));
+            net.oracle.power_cut();
+            net.doubts.append(&mut net.lazy);
+        }
+    }
+
+    /// What happens while nobody runs.
+    pub(crate) fn between(&mut self, end: End) {
+        self.counts.restarts += 1;
+        if let Some((path, offset, mask)) = self.rot.take() {
+            // A file that was set aside or written anew is whole without this.
+            if byte_at(&self.disk, &path, offset) == Some(mask.0) {
+                let _ = self.disk.flip(&path, offset, mask.1);
+            }
+            return;
+        }
+        let End::Rot { file, byte, bit } = end else { return };
+        let files = files(&self.disk, Path::new(DIR));
+        let Some((path, len)) = usize::try_from(file).ok().and_then(|n| files.get(n % files.len().max(1))) else {
+            return;
+        };
+        // The beginnings of files are where things are.
+        let reach = if byte % 3 == 0 { *len } else { (*len).min(1024) };
+        let offset = (byte / 3) % reach.max(1);
+        if self.disk.flip(path, offset, 1 << bit).is_ok()
+            && let Some(rotten) = byte_at(&self.disk, path, offset)
+        {
+            self.note(&format!("{} rots at {offset}", path.display()));
+            self.rot = Some((path.clone(), offset, (rotten, 1 << bit)));
+            self.nets.iter_mut().for_each(|net| net.oracle.rotten = true);
+        }
+    }
+}
+
+fn byte_at<D: Disk>(disk: &D, path: &Path, offset: u64) -> Option<u8> {
+    let mut byte = [0];
+    let got = disk.open(path, false).and_then(|file| file.read_at(&mut byte, offset)).ok()?;
+    (got == 1).then_some(byte[0])
+}
+
+/// Every file with bytes, by name.
+fn files<D: Disk>(disk: &D, dir: &Path) -> Vec<(PathBuf, u64)> {
+    let mut out = Vec::new();
+    for entry in disk.list(dir).unwrap_or_default() {
+        let path = dir.join(&entry.name);
+        if entry.is_dir {
+            out.extend(files(disk, &path));
+        } else if entry.len > 0 {
+            out.push((path, entry.len));
+        }
+    }
+    out
+}

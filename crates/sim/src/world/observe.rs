@@ -1,0 +1,567 @@
+//! Seeing: letting things run, gathering what came out, and comparing it with the oracle.
+
+use super::client::{Acked, Call, Frame, Heard, operator};
+use super::oracle::{Letter, Reader, Want, Wrong, wrong};
+use super::{Net, World};
+use rialto_model::{ErrorCode, Fault};
+use rialto_node::command::{Answered, Ledger, Look};
+use rialto_node::{Caller, Filter, Network, Query, View, verify};
+use rialto_store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rounds after which a quiet world should have been quiet.
+const ROUNDS: usize = 400;
+/// Rounds without time passing.
+const PATIENT: usize = 24;
+
+impl World {
+    /// Lets tasks run until they wait for something.
+    async fn breathe() {
+        for _ in 0..6 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Time passes for everybody.
+    pub(crate) async fn pass(&mut self, ms: u64) {
+        self.clock.pass(ms);
+        tokio::time::advance(Duration::from_millis(ms)).await;
+        Self::breathe().await;
+    }
+
+    /// The log commits what waits.
+    pub(crate) fn pump(&self) -> usize {
+        self.store.as_ref().and_then(|store| store.pump().ok()).unwrap_or(0)
+    }
+
+    /// Runs something to its end, with the log committing and time passing as needed.
+    pub(crate) async fn drive<T: Send + 'static>(
+        &mut self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Wrong> {
+        let handle = tokio::spawn(work);
+        for round in 0..ROUNDS {
+            Self::breathe().await;
+            if handle.is_finished() {
+                return match handle.await {
+                    Ok(value) => Ok(value),
+                    Err(error) => wrong("no panic", error.to_string()),
+                };
+            }
+            self.pump();
+            if round > PATIENT {
+                self.pass(100).await;
+            }
+        }
+        handle.abort();
+        wrong("liveness", "a call is not answered")
+    }
+
+    /// Lets everything in flight come to its end.
+    pub(crate) async fn settle(&mut self) -> Result<(), Wrong> {
+        let mut quiet = 0;
+        for round in 0..ROUNDS {
+            Self::breathe().await;
+            self.collect().await?;
+            let pumped = self.pump();
+            while self.host.run_errand() {
+                self.counts.snapshots += 1;
+            }
+            let ready = self.nets.iter().all(|n| n.handle.as_ref().is_some_and(Network::is_ready));
+            let calls = self.nets.iter().flat_map(|n| &n.clients).any(|c| !c.calls.is_empty());
+            let frames = self.nets.iter().flat_map(|n| &n.clients).filter_map(|c| c.stream.as_ref());
+            let frames = frames.filter(|s| s.listening).any(|s| !s.waiting.is_empty());
+            let busy = self.store.as_ref().is_some_and(|s| s.health().logs.iter().any(|l| l.waiting > 0));
+            if pumped == 0 && !calls && !frames && !busy && (ready || self.lasting) {
+                quiet += 1;
+                if quiet > 1 {
+                    return Ok(());
+                }
+            } else {
+                quiet = 0;
+            }
+            if round > PATIENT {
+                self.pass(100).await;
+            }
+        }
+        let ready = self.nets.iter().all(|n| n.handle.as_ref().is_some_and(Network::is_ready));
+        if ready {
+            wrong("liveness", "something is not answered")
+        } else {
+            wrong("recovery", "writes are still refused")
+        }
+    }
+
+    /// Gathers what streams were handed and which calls were answered.
+    pub(crate) async fn collect(&mut self) -> Result<(), Wrong> {
+        for n in 0..self.nets.len() {
+            for c in 0..self.nets[n].clients.len() {
+                self.collect_calls(n, c).await?;
+                self.collect_stream(n, c).await?;
+            }
+            let unready = self.nets[n].handle.as_ref().is_some_and(|h| !h.is_ready());
+            if unready && !self.nets[n].shaky {
+                self.counts.recoveries += 1;
+            }
+            self.nets[n].shaky |= unready;
+        }
+        Ok(())
+    }
+
+    async fn collect_calls(&mut self, n: usize, c: usize) -> Result<(), Wrong> {
+        let calls = std::mem::take(&mut self.nets[n].clients[c].calls);
+        let (done, open): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(Call::is_finished);
+        self.nets[n].clients[c].calls = open;
+        for call in done {
+            match call {
+                Call::Emit(handle, frames) => match handle.await {
+                    Ok(Ok(answers)) => {
+                        for (frame, answer) in frames.into_iter().zip(answers) {
+                            self.answered(n, c, frame, &answer)?;
+                        }
+                    }
+                    Ok(Err(fault)) => {
+                        self.note(&format!("call refused: {}", fault.code.as_str()));
+                        frames.into_iter().for_each(|frame| self.nets[n].lost(frame));
+                    }
+                    Err(error) => return wrong("no panic", error.to_string()),
+                },
+                Call::Ack(handle, acked) => match handle.await {
+                    Ok(Ok(count)) => {
+                        self.note(&format!("{count} acked"));
+                        self.nets[n].lazy.push(acked);
+                    }
+                    Ok(Err(fault)) => {
+                        self.note(&format!("ack refused: {}", fault.code.as_str()));
+                        if fault.code == ErrorCode::StorageUnavailable {
+                            self.nets[n].doubts.push(acked);
+                        }
+                    }
+                    Err(error) => return wrong("no panic", error.to_string()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    async fn collect_stream(&mut self, n: usize, c: usize) -> Result<(), Wrong> {
+        let Some(stream) = self.nets[n].clients[c].stream.as_mut().filter(|s| s.listening) else { return Ok(()) };
+        let heard = stream.heard();
+        for item in heard {
+            match item {
+                Heard::Answer(frame, answer) => self.answered(n, c, frame, &answer)?,
+                Heard::Push(record, attempt) => self.pushed(n, c, record, attempt)?,
+                Heard::Stored(attempts) => {
+                    let Some(network) = self.nets[n].handle.clone() else { continue };
+                    let seqs = attempts.iter().map(|a| a.seq).collect();
+                    match network.read(seqs).await {
+                        Ok(records) => {
+                            for record in records {
+                                let attempt =
+                                    attempts.iter().find(|a| a.seq == record.event.seq).map_or(1, |a| a.attempt);
+                                self.pushed(n, c, record, attempt)?;
+                            }
+                        }
+                        Err(fault) => self.note(&format!("mail cannot be read: {}", fault.code.as_str())),
+                    }
+                }
+                Heard::Signal(event) => {
+                    if !event.json().contains(&format!("\"network\":\"{}\"", self.nets[n].id)) {
+                        return wrong("borders", format!("a signal of another network: {}", event.json()));
+                    }
+                    self.note(&format!("signal {} {}", event.kind(), event.target()));
+                }
+                Heard::Closed(code) => {
+                    self.note(&format!("closed: {}", code.as_str()));
+                    self.hang_up(n, c);
+                }
+                Heard::Gone => self.hang_up(n, c),
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream is over: what it had in flight is never answered.
+    pub(crate) fn hang_up(&mut self, n: usize, c: usize) {
+        let net = &mut self.nets[n];
+        if let Some(stream) = net.clients[c].stream.take() {
+            stream.waiting.into_iter().for_each(|frame| net.lost(frame));
+        }
+    }
+
+    fn pushed(&mut self, n: usize, c: usize, record: Arc<rialto_node::EventRecord>, attempt: u32) -> Result<(), Wrong> {
+        self.counts.pushes += 1;
+        let client = &mut self.nets[n].clients[c];
+        client.seen.insert(record.event.seq, record.event.id().to_owned());
+        let what = format!("push {} to {} ({attempt})", record.event.seq, client.address);
+        if let Some(stream) = &mut client.stream {
+            stream.pushes.push((record, attempt));
+        }
+        self.note(&what);
+        Ok(())
+    }
+
+    fn answered(&mut self, n: usize, c: usize, frame: Frame, answer: &Answered) -> Result<(), Wrong> {
+        let said = match &answer.result {
+            Ok(accepted) => format!("ok {:?} {}", accepted.seq, accepted.duplicate),
+            Err(fault) => format!("refused {}", fault.code.as_str()),
+        };
+        self.note(&format!("answer {frame:?}: {said}"));
+        if answer.result.is_err() {
+            self.counts.refusals += 1;
+        }
+        let session = answer.session_id.as_deref().map(str::to_owned);
+        let net = &mut self.nets[n];
+        match frame {
+            Frame::Event(k) => net.known(k, &answer.result),
+            Frame::Leave(k) => {
+                if answer.result.is_ok() {
+                    net.clients[c].session = None;
+                    net.clients[c].seen.clear();
+                }
+                net.known(k, &answer.result)
+            }
+            Frame::Join { k, resume } => {
+                let client = &mut net.clients[c];
+                match &answer.result {
+                    Ok(_) => {
+                        client.session = session.or(client.session.take());
+                        if let Some(stream) = client.stream.as_mut() {
+                            stream.joined = true;
+                        }
+                        let address = client.address.to_owned();
+                        net.lazy.extend((resume > 0).then(|| Acked::resuming(address, resume)));
+                    }
+                    Err(fault) => {
+                        client.stream = None;
+                        let unknown = resume > 0 && fault.code == ErrorCode::StorageUnavailable;
+                        let address = client.address.to_owned();
+                        net.doubts.extend(unknown.then(|| Acked::resuming(address, resume)));
+                    }
+                }
+                net.known(k, &answer.result)
+            }
+            Frame::Ack(acked) => {
+                match &answer.result {
+                    Ok(_) => net.lazy.push(acked),
+                    Err(fault) if fault.code == ErrorCode::StorageUnavailable => {
+                        net.doubts.push(acked);
+                    }
+                    Err(_) => {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Settles and compares what the log, the streams and the lists say.
+    pub(crate) async fn observe(&mut self) -> Result<(), Wrong> {
+        self.settle().await?;
+        for n in 0..self.nets.len() {
+            let ready = self.nets[n].handle.as_ref().is_some_and(Network::is_ready);
+            if !ready {
+                continue;
+            }
+            self.read_tape(n).await?;
+            self.read_letters(n).await?;
+            self.compare_pushes(n)?;
+            let now = self.now();
+            self.nets[n].oracle.looked(now);
+        }
+        Ok(())
+    }
+
+    /// Compares everything: also every inbox, the state with the log, and that nothing is overdue or stuck.
+    pub(crate) async fn look(&mut self) -> Result<(), Wrong> {
+        self.observe().await?;
+        if self.trouble {
+            return Ok(());
+        }
+        // Two ticks: one may only notice that the clock leapt.
+        for _ in 0..2 {
+            self.pass(1_100).await;
+            self.observe().await?;
+        }
+        self.counts.comparisons += 1;
+        for n in 0..self.nets.len() {
+            let now = self.now();
+            self.nets[n].oracle.nothing_overdue(now)?;
+            for c in 0..self.nets[n].clients.len() {
+                self.poll(n, c).await?;
+            }
+            for client in &self.nets[n].clients {
+                if let Some(stream) = client.stream.as_ref().filter(|s| s.listening && s.joined) {
+                    self.nets[n].oracle.nothing_stuck(&stream.view)?;
+                }
+            }
+        }
+        self.compare_states().await
+    }
+
+    /// Committed events since the last look.
+    async fn read_tape(&mut self, n: usize) -> Result<(), Wrong> {
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let head = *network.head().borrow();
+        self.nets[n].oracle.nothing_lost(head)?;
+        let seqs: Vec<u64> = (self.nets[n].oracle.head() + 1..=head).collect();
+        if !seqs.is_empty() {
+            let events = match network.read(seqs).await {
+                Ok(events) => events,
+                Err(fault) => return wrong("nothing lost", format!("committed events cannot be read: {fault}")),
+            };
+            for record in events {
+                self.counts.events += 1;
+                self.note(&format!("event {} {}", record.event.seq, record.event.json()));
+                let now = self.now();
+                self.nets[n].oracle.committed(&record.event, now)?;
+            }
+            if self.nets[n].oracle.head() != head {
+                return wrong("nothing lost", format!("{} of {head} events are there", self.nets[n].oracle.head()));
+            }
+        }
+        self.nets[n].oracle.all_acknowledged_is_there()
+    }
+
+    /// Dead letters, what history forgot, and the acks since the last look.
+    async fn read_letters(&mut self, n: usize) -> Result<(), Wrong> {
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let letters = self.look_at(&network, Ledger::DeadLetters).await?;
+        let book = self.look_at(&network, Ledger::Network).await?;
+        let text = |v: &serde_json::Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
+        let letters: Vec<Letter> = letters["dead_letters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|l| Letter {
+                seq: l["seq"].as_u64().unwrap_or(0),
+                recipient: text(l, "recipient"),
+                reason: text(l, "reason"),
+            })
+            .collect();
+        self.counts.dead_letters = self.counts.dead_letters.max(letters.len() as u64);
+        let now = self.now();
+        let net = &mut self.nets[n];
+        let shaky = std::mem::take(&mut net.shaky);
+        let mut doubts = std::mem::take(&mut net.doubts);
+        if shaky {
+            doubts.append(&mut net.lazy);
+        }
+        let waiting = net.clients.iter().filter_map(|c| c.stream.as_ref()).flat_map(|s| &s.waiting);
+        doubts.extend(waiting.filter_map(|frame| match frame {
+            Frame::Ack(acked) => Some(acked.clone()),
+            Frame::Event(_) | Frame::Join { .. } | Frame::Leave(_) => None,
+        }));
+        for acked in &doubts {
+            net.oracle.doubt(&acked.address, &acked.seqs, acked.up_to);
+        }
+        net.oracle.dead_letters(&letters, now)?;
+        net.oracle.purged(book["purged"].as_u64().unwrap_or(0))?;
+        for acked in net.lazy.iter_mut().filter(|acked| !acked.told) {
+            acked.told = true;
+            net.oracle.acked(&acked.address, &acked.seqs, acked.up_to, true);
+        }
+        net.oracle.all_excused_died()
+    }
+
+    async fn look_at(&mut self, network: &Network, ledger: Ledger) -> Result<serde_json::Value, Wrong> {
+        let network = network.clone();
+        let looked = self.drive(async move { network.look(&operator(), Look::Operator(ledger)).await }).await?;
+        looked.map_err(|fault| Wrong { check: "liveness", what: format!("the operator sees nothing: {fault}") })
+    }
+
+    fn compare_pushes(&mut self, n: usize) -> Result<(), Wrong> {
+        let net = &mut self.nets[n];
+        for client in &mut net.clients {
+            let Some(stream) = client.stream.as_mut() else { continue };
+            for (record, attempt) in std::mem::take(&mut stream.pushes) {
+                net.oracle.pushed(&mut stream.view, &record.event, attempt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A member's whole inbox.
+    async fn poll(&mut self, n: usize, c: usize) -> Result<(), Wrong> {
+        let (Some(network), Some(caller)) = (self.nets[n].handle.clone(), self.nets[n].clients[c].caller()) else {
+            return Ok(());
+        };
+        let address = self.nets[n].clients[c].address;
+        if !self.nets[n].oracle.rules.at_least_once || !self.nets[n].oracle.is_present(address) {
+            return Ok(());
+        }
+        self.counts.polls += 1;
+        let polled = self.pages(&network, &caller, View::Inbox, &Want::default(), 5).await?;
+        match polled {
+            Ok(events) => {
+                let seqs: Vec<u64> = events.iter().map(|(seq, _)| *seq).collect();
+                self.note(&format!("inbox of {address}: {seqs:?}"));
+                self.nets[n].clients[c].seen.extend(events);
+                self.nets[n].oracle.inbox(address, &seqs)
+            }
+            Err(fault) => wrong("sessions", format!("{address} cannot poll: {fault}")),
+        }
+    }
+
+    /// A reader's whole history, page by page.
+    pub(crate) async fn read_history(
+        &mut self,
+        n: usize,
+        c: usize,
+        bare: bool,
+        want: &Want,
+        page: usize,
+    ) -> Result<(), Wrong> {
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let address = self.nets[n].clients[c].address;
+        let caller = match self.nets[n].clients[c].caller() {
+            _ if bare => Arc::new(Caller::default()),
+            Some(caller) if self.nets[n].oracle.is_present(address) => caller,
+            _ => return Ok(()),
+        };
+        self.counts.reads += 1;
+        let got = self.pages(&network, &caller, View::Log, want, page).await?;
+        let oracle = &self.nets[n].oracle;
+        match got {
+            Ok(events) if oracle.rules.persistence => {
+                let seqs: Vec<u64> = events.iter().map(|(seq, _)| *seq).collect();
+                oracle.read(if bare { Reader::Bare } else { Reader::Member(address) }, want, &seqs)
+            }
+            Err(fault) if fault.code == ErrorCode::HistoryUnavailable && !oracle.rules.persistence => Ok(()),
+            Ok(_) => wrong("rules", "a network without history showed one"),
+            Err(fault) => wrong("sessions", format!("{address} cannot read: {fault}")),
+        }
+    }
+
+    /// Reads page after page by cursor.
+    async fn pages(
+        &mut self,
+        network: &Network,
+        caller: &Arc<Caller>,
+        view: View,
+        want: &Want,
+        page: usize,
+    ) -> Result<Result<Vec<(u64, String)>, Fault>, Wrong> {
+        let mut out = Vec::new();
+        let cursor = |at: u64| Some(format!("seq:{at}"));
+        let mut query = Query {
+            view: Some(view),
+            limit: i64::try_from(page).ok(),
+            after: want.after.and_then(cursor),
+            before: want.before.and_then(cursor),
+            filter: Filter {
+                kind: want.kind.clone(),
+                channel: want.channel.clone(),
+                source: want.source.clone(),
+                target: want.target.clone(),
+                descending: want.descending,
+                ..Filter::default()
+            },
+            ..Query::default()
+        };
+        for _ in 0..500 {
+            let (network, caller, ask) = (network.clone(), caller.clone(), query.clone());
+            let result = match self.drive(async move { network.query(&caller, &ask).await }).await? {
+                Ok(result) => result,
+                Err(fault) => return Ok(Err(fault)),
+            };
+            out.extend(result.events.iter().map(|r| (r.event.seq, r.event.id().to_owned())));
+            if !result.has_more {
+                return Ok(Ok(out));
+            }
+            if want.descending {
+                query.before = cursor(result.next);
+            } else {
+                query.after = cursor(result.next);
+            }
+        }
+        wrong("cursors", "paging never ends")
+    }
+
+    /// The live state, the state from the snapshot and the state from the whole log are the same.
+    async fn compare_states(&mut self) -> Result<(), Wrong> {
+        let mut live = verify::LiveStates::new();
+        for n in 0..self.nets.len() {
+            let Some(network) = self.nets[n].handle.clone() else { continue };
+            let number = network.number();
+            match self.drive(async move { network.state_hash().await }).await? {
+                Ok(state) => drop(live.insert(number, state)),
+                Err(fault) => return wrong("liveness", format!("no state hash: {fault}")),
+            }
+            // Everything decided is in the log now.
+            self.nets[n].lazy.clear();
+        }
+        self.note(&format!("{live:?}"));
+        let Some(store) = self.store.clone() else { return Ok(()) };
+        let report = verify::verify(store.as_ref(), &live, &mut |_, _| {});
+        let problems = match report {
+            Ok(report) => report["problems"].to_string(),
+            Err(error) => error.to_string(),
+        };
+        if problems != "[]" {
+            return wrong("state equals log", problems);
+        }
+        Ok(())
+    }
+
+    /// After rot that nobody named: whatever can be read is right.
+    pub(crate) async fn compare_rotten(&mut self) -> Result<(), Wrong> {
+        for n in 0..self.nets.len() {
+            let Some(network) = self.nets[n].handle.clone() else { continue };
+            let head = *network.head().borrow();
+            self.nets[n].oracle.nothing_lost(head)?;
+            let seqs: Vec<u64> = (1..=self.nets[n].oracle.head()).collect();
+            match network.read(seqs).await {
+                Ok(records) => {
+                    for record in records {
+                        self.nets[n].oracle.same_event(&record.event)?;
+                    }
+                }
+                Err(fault) => self.note(&format!("the rot is named: {}", fault.code.as_str())),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Net {
+    /// A frame that will never be answered.
+    pub(crate) fn lost(&mut self, frame: Frame) {
+        match frame {
+            Frame::Event(k) => self.oracle.unanswered(k),
+            Frame::Join { k, resume } => {
+                self.oracle.unanswered(k);
+                self.forget_session(k);
+                let address = self.oracle.input(k).map(|input| input.source.clone()).unwrap_or_default();
+                self.doubts.push(Acked::resuming(address, resume));
+            }
+            Frame::Leave(k) => {
+                self.oracle.unanswered(k);
+                self.forget_session(k);
+            }
+            Frame::Ack(acked) => self.doubts.push(acked),
+        }
+    }
+
+    /// Nobody knows whether a join or a leave happened: the session may be over.
+    fn forget_session(&mut self, k: usize) {
+        let who = self.oracle.input(k).map(|input| input.source.clone());
+        for client in self.clients.iter_mut().filter(|c| Some(c.address) == who.as_deref()) {
+            client.session = None;
+        }
+    }
+
+    fn known(&mut self, k: usize, result: &Result<rialto_node::Accepted, Fault>) -> Result<(), Wrong> {
+        match result {
+            Ok(accepted) => self.oracle.accepted(k, accepted.seq, accepted.duplicate),
+            Err(fault) if matches!(fault.code, ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown) => {
+                self.oracle.unanswered(k);
+                if self.oracle.input(k).is_some_and(|i| i.kind.starts_with("network.agent.")) {
+                    self.forget_session(k);
+                }
+                Ok(())
+            }
+            Err(fault) => self.oracle.refused(k, fault.code),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The oracle: what a network must look like, written from the specification (sections 7 and 8 and what they lean on)
+//! as naively as possible: a list of members with a row per delivery, a list of channels, a list of events.
+//!
+//! It never looks into the engine. It is told what clients sent and what they were answered, reads the committed events
+//! in order (the *tape*), decides for itself whether each may be there and who it goes to, and is then compared with
+//! what members are pushed, what they poll and what history shows them.
+//! Of what was in flight at a fault it knows that it does not know: the tape after recovery decides.
+
+mod admin;
+mod judge;
+mod mail;
+mod reads;
+
+pub use mail::{Delivered, Letter};
+pub use reads::{Reader, Want};
+
+use rialto_model::{ErrorCode, Event, Visibility};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A contradiction between the network and its specification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Which check saw it.
+    pub check: &'static str,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Shorthand for a contradiction.
+pub fn wrong<T>(check: &'static str, what: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { check, what: what.into() })
+}
+
+/// Number of a member's incarnation: removed and joined again is somebody else.
+pub type Who = usize;
+
+/// What one client event is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Its id, if the client chose one.
+    pub id: Option<String>,
+    /// Sender.
+    pub source: String,
+    /// Type.
+    pub kind: String,
+    /// Target as sent.
+    pub target: String,
+    /// Payload as sent.
+    pub payload: String,
+    /// Visibility as sent.
+    pub visibility: Option<Visibility>,
+    /// Recipients are narrowed to these.
+    pub to: Option<Vec<String>>,
+    /// A shorter life than the network's.
+    pub ttl_ms: Option<u64>,
+    /// Steady time of the first sending.
+    pub sent_at: u64,
+    /// What is sent in one lane is committed in the order of sending.
+    pub lane: u64,
+}
+
+/// What is known of an input.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fate {
+    /// Sendings without an answer.
+    pub(crate) open: u32,
+    /// A sending whose answer was lost, or said that nobody knows.
+    pub(crate) unknown: bool,
+    /// Acknowledged at this position.
+    pub(crate) accepted: Option<u64>,
+    /// Where it stands on the tape.
+    pub(crate) taped: Option<u64>,
+}
+
+/// Where an event goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Nowhere,
+    Inbox(Who),
+    Channel(usize),
+    Group(usize),
+    Everybody,
+}
+
+/// One committed event.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) event: Event,
+    pub(crate) source: Option<Who>,
+    pub(crate) place: Place,
+}
+
+/// How a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Row {
+    Pending,
+    /// An ack of it may be lost.
+    Maybe,
+    Acked,
+    Dead,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Mail {
+    pub(crate) row: Row,
+    /// It was committed at this steady time or later.
+    pub(crate) born: u64,
+    /// It was committed at this steady time or earlier.
+    pub(crate) known: u64,
+    pub(crate) ttl_ms: u64,
+    /// The look at which it was over.
+    pub(crate) ended: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) address: String,
+    pub(crate) left: bool,
+    pub(crate) removed: bool,
+    pub(crate) observer: bool,
+    pub(crate) master: bool,
+    pub(crate) mail: BTreeMap<u64, Mail>,
+}
+
+impl Member {
+    pub(crate) fn present(&self) -> bool {
+        !self.left && !self.removed
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Channel {
+    pub(crate) name: String,
+    pub(crate) private: bool,
+    pub(crate) creator: Option<Who>,
+    pub(crate) master: Option<Who>,
+    pub(crate) seats: Vec<Who>,
+    pub(crate) deleted: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) members: BTreeSet<String>,
+    pub(crate) deleted: bool,
+}
+
+/// The rules a network was made with.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Its id.
+    pub network: String,
+    /// History is kept.
+    pub persistence: bool,
+    /// Unacked deliveries are repeated.
+    pub at_least_once: bool,
+    /// The workspace preset: everybody sits in `general`, who posts to a channel is seated.
+    pub workspace: bool,
+    /// Life of mail.
+    pub ttl_ms: u64,
+    /// Mail a member may have pending.
+    pub max_pending: u64,
+    /// Deadlines that may pass.
+    pub max_attempts: Option<u32>,
+    /// Events history keeps.
+    pub max_events: Option<u64>,
+    /// Whether it takes part: active, paused or archived.
+    pub status: &'static str,
+}
+
+/// One network as it must be.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    /// Its rules now.
+    pub rules: Rules,
+    pub(crate) members: Vec<Member>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) fates: Vec<Fate>,
+    pub(crate) tape: Vec<Entry>,
+    /// Dead letters by (position, incarnation).
+    pub(crate) dead: BTreeMap<(u64, Who), String>,
+    /// Letters named in notices to their sources.
+    pub(crate) noticed: BTreeSet<(u64, String)>,
+    pub(crate) purged: u64,
+    pub(crate) redacted: BTreeSet<u64>,
+    /// Steady time of the last look, when everything was quiet.
+    pub(crate) looked: u64,
+    /// The committed end at that time.
+    pub(crate) looked_at: u64,
+    /// How often everything was compared.
+    pub(crate) looks: u64,
+    /// How much later than its time mail may die: the wall clock was set back.
+    pub(crate) late_ms: u64,
+    /// Bytes have rotted: what cannot be read is named by its position instead of its id.
+    pub rotten: bool,
+    /// The last committed input of each lane.
+    pub(crate) lanes: BTreeMap<u64, usize>,
+    /// Removals and archivings that explain dead letters.
+    pub(crate) excused: BTreeMap<Who, &'static str>,
+}
+
+/// Ids are known again for at least this long.
+const IDS_KEPT_MS: u64 = 24 * 3_600_000;
+
+/// Whether an event may be forgotten so far that the same again is a new one: ids are only kept for a day, or as long as
+/// the event is stored.
+fn is_old(rules: &Rules, input: &Input, now: u64) -> bool {
+    let forgets = rules.max_events.is_some() || !rules.persistence;
+    forgets && now.saturating_sub(input.sent_at) >= IDS_KEPT_MS
+}
+
+/// The number an input carries in its payload.
+pub(crate) fn number_of(payload: &str) -> Option<usize> {
+    let value: serde_json::Value = serde_json::from_str(payload).ok()?;
+    usize::try_from(value.get("k")?.as_u64()?).ok()
+}
+
+impl Oracle {
+    /// A network just made.
+    pub fn new(rules: Rules, now: u64) -> Oracle {
+        let general = Channel {
+            name: "general".to_owned(),
+            private: false,
+            creator: None,
+            master: None,
+            seats: Vec::new(),
+            deleted: false,
+        };
+        Oracle {
+            rules,
+            members: Vec::new(),
+            channels: vec![general],
+            groups: Vec::new(),
+            inputs: Vec::new(),
+            fates: Vec::new(),
+            tape: Vec::new(),
+            dead: BTreeMap::new(),
+            noticed: BTreeSet::new(),
+            purged: 0,
+            redacted: BTreeSet::new(),
+            looked: now,
+            looked_at: 0,
+            looks: 0,
+            late_ms: 0,
+            rotten: false,
+            lanes: BTreeMap::new(),
+            excused: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of an event about to be sent; gives its number, which the payload has to carry.
+    pub fn next_input(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// An event goes out for the first time.
+    pub fn sending(&mut self, input: Input) -> usize {
+        self.inputs.push(input);
+        self.fates.push(Fate { open: 1, ..Fate::default() });
+        self.inputs.len() - 1
+    }
+
+    /// The same bytes go out again.
+    pub fn sending_again(&mut self, k: usize) {
+        if let (Some(fate), Some(input)) = (self.fates.get_mut(k), self.inputs.get_mut(k)) {
+            fate.open += 1;
+            // Whichever of the two is committed: its place in the old lane means nothing any more.
+            input.lane = u64::MAX - k as u64;
+        }
+    }
+
+    /// The input with this number.
+    pub fn input(&self, k: usize) -> Option<&Input> {
+        self.inputs.get(k)
+    }
+
+    /// Whether the input is committed.
+    pub fn is_taped(&self, k: usize) -> bool {
+        self.fates.get(k).is_some_and(|f| f.taped.is_some())
+    }
+
+    /// The refusal that a new event under this id must meet.
+    pub fn taken(&self, id: &str) -> Option<ErrorCode> {
+        self.tape.iter().any(|e| e.event.id() == id).then_some(ErrorCode::IdConflict)
+    }
+
+    /// The answer was lost, or said that nobody knows.
+    pub fn unanswered(&mut self, k: usize) {
+        if let Some(fate) = self.fates.get_mut(k) {
+            fate.open = fate.open.saturating_sub(1);
+            fate.unknown = true;
+        }
+    }
+
+    /// An event was refused for good.
+    pub fn refused(&mut self, k: usize, code: ErrorCode) -> Result<(), Wrong> {
+        let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
+        fate.open = fate.open.saturating_sub(1);
+        // Who resends what was accepted may have lost the right to, but never meets its own event as another one.
+        if fate.accepted.is_some() && code == ErrorCode::IdConflict {
+            return wrong("duplicates", format!("the same event again (k={k}) was called another one"));
+        }
+        Ok(())
+    }
+
+    /// An event was acknowledged.
+    pub fn accepted(&mut self, k: usize, seq: Option<u64>, duplicate: bool) -> Result<(), Wrong> {
+        let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
+        fate.open = fate.open.saturating_sub(1);
+        let Some(seq) = seq else { return Ok(()) };
+        let old = self.inputs.get(k).is_some_and(|i| is_old(&self.rules, i, self.looked));
+        if old && !duplicate {
+            *fate = Fate { accepted: Some(seq), ..Fate::default() };
+            return Ok(());
+        }
+        let again = fate.accepted.is_some() && !duplicate;
+        if let Some(before) = fate.accepted.or(fate.taped).filter(|before| again || *before != seq) {
+            return wrong("duplicates", format!("k={k} was accepted at {before} and again at {seq} ({duplicate})"));
+        }
+        fate.accepted = Some(seq);
+        Ok(())
+    }
+
+    /// Everything in flight is lost: its answers will never come.
+    pub fn power_cut(&mut self) {
+        for fate in &mut self.fates {
+            fate.unknown |= fate.open > 0;
+            fate.open = 0;
+        }
+    }
+
+    /// Everything was compared: the next look begins here.
+    pub fn looked(&mut self, now: u64) {
+        self.looked = now;
+        self.looks += 1;
+        self.looked_at = self.head();
+    }
+
+    pub(crate) fn looked_head(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// The last committed position the oracle knows.
+    pub fn head(&self) -> u64 {
+        self.tape.len() as u64
+    }
+
+    /// The member that has the address now.
+    pub fn who(&self, address: &str) -> Option<Who> {
+        self.members.iter().rposition(|m| m.address == address && !m.removed)
+    }
+
+    /// Whether the address takes part now.
+    pub fn is_present(&self, address: &str) -> bool {
+        self.who(address).and_then(|w| self.members.get(w)).is_some_and(Member::present)
+    }
+
+    /// Time that nobody noticed passing: whatever waits is older by so much.
+    pub fn unseen_time(&mut self, ms: u64) {
+        for mail in self.members.iter_mut().flat_map(|m| m.mail.values_mut()) {
+            mail.born = mail.born.saturating_sub(ms);
+        }
+        self.inputs.iter_mut().for_each(|i| i.sent_at = i.sent_at.saturating_sub(ms));
+        self.looked = self.looked.saturating_sub(ms);
+    }
+
+    /// The wall clock was set back: stamps stand still for as long, and so may the age of mail.
+    pub fn clock_set_back(&mut self, ms: u64) {
+        self.late_ms += ms;
+    }
+
+    /// Nothing that was acknowledged is beyond the end of the log.
+    pub fn nothing_lost(&self, head: u64) -> Result<(), Wrong> {
+        if head < self.head() {
+            return wrong("nothing lost", format!("{} events were seen committed, {head} are left", self.head()));
+        }
+        for (k, fate) in self.fates.iter().enumerate() {
+            if let Some(seq) = fate.accepted.filter(|seq| *seq > head) {
+                return wrong("nothing lost", format!("k={k} was acknowledged at {seq}, but the log ends at {head}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One more committed event, in order.
+    pub fn committed(&mut self, event: &Event, now: u64) -> Result<(), Wrong> {
+        let seq = self.head() + 1;
+        if event.seq != seq {
+            return wrong("order", format!("position {} follows {}", event.seq, self.head()));
+        }
+        if let Some(last) = self.tape.last()
+            && event.timestamp < last.event.timestamp
+        {
+            return wrong("stamps", format!("the stamp of {seq} is lower than that of the event before"));
+        }
+        if !event.json().contains(&format!("\"network\":\"{}\"", self.rules.network)) {
+            return wrong("borders", format!("{} is not of network {}", event.json(), self.rules.network));
+        }
+        if event.source() == "core" {
+            return self.server_event(event, now);
+        }
+        let Some(k) = number_of(event.payload()).filter(|k| *k < self.inputs.len()) else {
+            return wrong("tape", format!("nobody sent {}", event.json()));
+        };
+        self.is_what_was_sent(k, event)?;
+        self.apply(k, event, now)
+    }
+
+    /// A committed event is one that was sent, as it was sent, and not one that was refused.
+    fn is_what_was_sent(&mut self, k: usize, event: &Event) -> Result<(), Wrong> {
+        let seq = event.seq;
+        let (Some(input), Some(fate)) = (self.inputs.get(k), self.fates.get_mut(k)) else {
+            return wrong("tape", format!("nobody sent k={k}"));
+        };
+        let old = is_old(&self.rules, input, self.looked);
+        if let Some(before) = fate.taped.replace(seq).filter(|_| !old) {
+            return wrong("duplicates", format!("k={k} is committed at {before} and at {seq}"));
+        }
+        if fate.open == 0 && !fate.unknown && fate.accepted.is_none() {
+            return wrong("refusals", format!("k={k} was refused and is committed at {seq}"));
+        }
+        if let Some(accepted) = fate.accepted.filter(|accepted| *accepted != seq && !old) {
+            return wrong("nothing lost", format!("k={k} was acknowledged at {accepted} and stands at {seq}"));
+        }
+        let same = input.source == event.source()
+            && input.kind == event.kind()
+            && input.id.as_deref().is_none_or(|id| id == event.id())
+            && (input.kind.starts_with("network.") || input.payload == event.payload());
+        if !same {
+            return wrong("tape", format!("k={k} was {input:?} and is committed as {}", event.json()));
+        }
+        if let Some(before) = self.lanes.insert(input.lane, k).filter(|before| *before > k) {
+            return wrong("order", format!("k={before} was sent after k={k} and is committed before it"));
+        }
+        Ok(())
+    }
+
+    /// Nothing is called acknowledged that is not committed.
+    pub fn all_acknowledged_is_there(&self) -> Result<(), Wrong> {
+        for (k, fate) in self.fates.iter().enumerate() {
+            if let Some(seq) = fate.accepted.filter(|_| fate.taped.is_none()) {
+                return wrong(
+                    "nothing lost",
+                    format!("k={k} was acknowledged at {seq}, and another event stands there"),
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,565 @@
+//! Doing: what each step of a script means.
+
+use super::client::{Acked, Call, Frame, Stream, stranger};
+use super::life::End;
+use super::oracle::{Input, Want, Wrong, wrong};
+use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, Step, Target, Trouble, What, Which};
+use super::{Net, World};
+use rialto_model::{ErrorCode, Role, Visibility};
+use rialto_node::{AdminOp, Network, Texts};
+use rialto_store::disk::fault::Call as DiskCall;
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+
+/// Sessions without a stream end after this long.
+const SESSION_IDLE_MS: u64 = 24 * 3_600_000;
+
+impl World {
+    /// Does one step; gives why the process ended, if it did.
+    pub(crate) async fn step(&mut self, step: Step) -> Result<Option<End>, Wrong> {
+        let nets = self.nets.len();
+        match step {
+            Step::Join { net, who, stream, keep, window, observer, resume } => {
+                self.join(net % nets, who % 6, stream, (keep, observer, resume), window).await?;
+            }
+            Step::Leave { net, who, forget } => {
+                let (n, c) = (net % nets, who % 6);
+                let k = self.nets[n].oracle.next_input();
+                self.act(n, c, "network.agent.leave", json!({ "forget": forget, "k": k }), false).await?;
+            }
+            Step::Hangup { net, who } => self.close(net % nets, who % 6).await,
+            Step::Vanish { net, who } => self.hang_up(net % nets, who % 6),
+            Step::Listen { net, who, on } => {
+                if let Some(stream) = self.nets[net % nets].clients[who % 6].stream.as_mut() {
+                    stream.listening = on;
+                    stream.view.attentive &= on;
+                }
+            }
+            Step::Send { net, who, to, which, count, calm, form } => {
+                self.send(net % nets, who % 6, to, which, (count, calm, form)).await?;
+            }
+            Step::Channel { net, who, act, channel, calm } => {
+                self.channel(net % nets, who % 6, act, channel % 4, calm).await?;
+            }
+            Step::Ack { net, who, what, stream } => self.ack(net % nets, who % 6, what, stream).await,
+            Step::Admin { net, op } => self.admin(net % nets, op).await?,
+            Step::Read { net, who, form, page } => self.read(net % nets, who % 6, form, page).await?,
+            Step::Pump => drop(self.pump()),
+            Step::Errand => drop(self.host.run_errand()),
+            Step::Settle => self.observe().await?,
+            Step::Look => self.look().await?,
+            Step::Pass { ms } => self.time(ms).await?,
+            Step::Leap { ms } => self.leap(ms).await?,
+            Step::Recycle => self.recycle().await?,
+            Step::Trouble { what, skip, lasting } => self.trouble(what, skip, lasting),
+            Step::Heal => self.heal(),
+            Step::PowerCut => return Ok(Some(End::PowerCut)),
+            Step::Kill => return Ok(Some(End::Kill)),
+            Step::Restart => {
+                self.stop().await?;
+                return Ok(Some(End::Stopped));
+            }
+            Step::Rot { file, byte, bit } => {
+                self.stop().await?;
+                return Ok(Some(End::Rot { file, byte, bit }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands one event over, on the client's stream or as a call.
+    async fn hand(&mut self, n: usize, c: usize, frames: Vec<(Frame, String)>) {
+        let net = &mut self.nets[n];
+        let Some(network) = net.handle.clone() else { return };
+        let client = &mut net.clients[c];
+        let (notes, texts): (Vec<Frame>, Vec<String>) = frames.into_iter().unzip();
+        let texts: Texts = texts.into_iter().collect();
+        if let Some(stream) = client.stream.as_mut().filter(|s| s.joined) {
+            stream.waiting.extend(notes);
+            stream.send(&network, texts).await;
+            return;
+        }
+        let Some(caller) = client.caller() else {
+            notes.into_iter().for_each(|frame| net.lost(frame));
+            return;
+        };
+        let handle = tokio::spawn(async move { network.emit(&caller, texts).await });
+        client.calls.push(Call::Emit(handle, notes));
+    }
+
+    async fn join(
+        &mut self,
+        n: usize,
+        c: usize,
+        stream: bool,
+        (keep, observer, resume): (bool, bool, bool),
+        window: usize,
+    ) -> Result<(), Wrong> {
+        // A client has one stream at a time.
+        self.hang_up(n, c);
+        let sent_at = self.now();
+        let net = &mut self.nets[n];
+        let Some(network) = net.handle.clone() else { return Ok(()) };
+        let client = &mut net.clients[c];
+        let lane = client.lane();
+        let k = net.oracle.next_input();
+        let last = client.seen.keys().next_back().copied().filter(|_| resume && stream).unwrap_or(0);
+        let mut payload = json!({ "k": k, "window": window });
+        let map = payload.as_object_mut();
+        if let Some(map) = map {
+            if observer {
+                map.insert("role".into(), json!("observer"));
+            }
+            if let Some(session) = client.session.as_ref().filter(|_| keep) {
+                map.insert("session_id".into(), json!(session));
+            }
+            if last > 0 {
+                map.insert("resume_after".into(), json!(format!("seq:{last}")));
+            }
+        }
+        let input = Input {
+            id: Some(format!("join-{k}")),
+            source: client.address.to_owned(),
+            kind: "network.agent.join".to_owned(),
+            target: "core".to_owned(),
+            payload: payload.to_string(),
+            visibility: None,
+            to: None,
+            ttl_ms: None,
+            sent_at,
+            lane,
+        };
+        let text = frame(&input, None);
+        net.oracle.sending(input);
+        let note = Frame::Join { k, resume: last };
+        if stream {
+            let mut opened = Stream::new(&network, client.address, window, last);
+            opened.waiting.push_back(note);
+            opened.send(&network, Texts::from(text)).await;
+            client.stream = Some(opened);
+        } else {
+            let handle = tokio::spawn(async move { network.emit(&stranger(), Texts::from(text)).await });
+            client.calls.push(Call::Emit(handle, vec![note]));
+        }
+        self.settle().await
+    }
+
+    /// Closes a stream and says so.
+    async fn close(&mut self, n: usize, c: usize) {
+        let connection = self.nets[n].clients[c].stream.as_ref().map(|s| s.connection);
+        self.hang_up(n, c);
+        if let (Some(connection), Some(network)) = (connection, self.nets[n].handle.clone()) {
+            network.close_stream(connection).await;
+        }
+    }
+
+    /// One `network.*` act of a client.
+    async fn act(&mut self, n: usize, c: usize, kind: &str, payload: Value, calm: bool) -> Result<(), Wrong> {
+        if self.nets[n].clients[c].session.is_none() {
+            return Ok(());
+        }
+        let sent_at = self.now();
+        let net = &mut self.nets[n];
+        let k = net.oracle.next_input();
+        let input = Input {
+            id: Some(format!("act-{k}")),
+            source: net.clients[c].address.to_owned(),
+            kind: kind.to_owned(),
+            target: "core".to_owned(),
+            payload: payload.to_string(),
+            visibility: None,
+            to: None,
+            ttl_ms: None,
+            sent_at,
+            lane: net.clients[c].lane(),
+        };
+        let note = if kind == "network.agent.leave" { Frame::Leave(k) } else { Frame::Event(k) };
+        self.deliver(n, c, vec![(note, input)], calm).await
+    }
+
+    async fn channel(&mut self, n: usize, c: usize, act: Act, channel: usize, calm: bool) -> Result<(), Wrong> {
+        let k = self.nets[n].oracle.next_input();
+        let name = CHANNELS[channel];
+        let address = |guest: Option<usize>| guest.map(|g| ADDRESSES[g % 6]);
+        let (kind, mut payload) = match act {
+            Act::Create { private, guest } => {
+                let guests: Vec<&str> = address(guest).into_iter().collect();
+                ("create", json!({ "name": name, "private": private, "participants": guests }))
+            }
+            Act::Join { guest } => ("join", json!({ "channel": name, "agent": address(guest) })),
+            Act::Leave { guest } => ("leave", json!({ "channel": name, "agent": address(guest) })),
+            Act::Delete => ("delete", json!({ "channel": name })),
+        };
+        if let Some(map) = payload.as_object_mut() {
+            map.insert("k".into(), json!(k));
+            map.retain(|_, v| !v.is_null());
+        }
+        self.act(n, c, &format!("network.channel.{kind}"), payload, calm).await
+    }
+
+    async fn send(
+        &mut self,
+        n: usize,
+        c: usize,
+        to: Target,
+        which: Which,
+        (count, calm, form): (usize, bool, u8),
+    ) -> Result<(), Wrong> {
+        if self.nets[n].clients[c].session.is_none() {
+            return Ok(());
+        }
+        let sent_at = self.now();
+        let net = &mut self.nets[n];
+        let lane = net.clients[c].lane();
+        let client = &net.clients[c];
+        let earlier = |nth: usize| client.sent.len().checked_sub(nth + 1).and_then(|at| client.sent.get(at)).copied();
+        if let Which::Again(nth) = which {
+            let Some(k) = earlier(nth) else { return Ok(()) };
+            let named = net.oracle.input(k).is_some_and(|i| i.id.is_some());
+            let Some(text) = client.bytes.get(&k).cloned().filter(|_| named) else { return Ok(()) };
+            net.oracle.sending_again(k);
+            self.hand(n, c, vec![(Frame::Event(k), text)]).await;
+            return if calm { self.observe().await } else { Ok(()) };
+        }
+        let taken = match which {
+            Which::Clash(nth) => earlier(nth).and_then(|k| net.oracle.input(k)).and_then(|i| i.id.clone()),
+            Which::Fresh | Which::Unnamed | Which::Again(_) => None,
+        };
+        let mut inputs = Vec::new();
+        for i in 0..count {
+            let k = net.oracle.next_input() + i;
+            let id = taken.clone().filter(|_| i == 0).or((which != Which::Unnamed).then(|| format!("e-{k}")));
+            let kind = ["app.note", "workspace.message.posted", "app.task.done"][k % 3];
+            inputs.push(Input {
+                id,
+                source: client.address.to_owned(),
+                kind: if form == 15 { "rialto.note".to_owned() } else { kind.to_owned() },
+                target: address(net, to),
+                payload: json!({ "k": k, "content": format!("text {k}") }).to_string(),
+                visibility: match form {
+                    8 => Some(Visibility::Public),
+                    9 => Some(Visibility::Channel),
+                    13 => Some(Visibility::Direct),
+                    14 => Some(Visibility::ModOnly),
+                    _ => None,
+                },
+                to: (form == 10).then(|| vec![ADDRESSES[k % 6].to_owned()]),
+                ttl_ms: (form == 11).then_some(15_000),
+                sent_at,
+                lane,
+            });
+        }
+        let inputs = inputs.into_iter().map(|input| (Frame::Event(0), input)).collect();
+        self.deliver(n, c, inputs, calm).await
+    }
+
+    /// Sends new events; alone, their answers are compared with what the sheet says.
+    async fn deliver(&mut self, n: usize, c: usize, inputs: Vec<(Frame, Input)>, calm: bool) -> Result<(), Wrong> {
+        let calm = calm && inputs.len() == 1 && !self.trouble;
+        if calm {
+            self.observe().await?;
+        }
+        let net = &mut self.nets[n];
+        let mut frames = Vec::new();
+        let mut expected = None;
+        for (note, input) in inputs {
+            let mut codes = net.oracle.refusals(&input);
+            if let Some(taken) = input.id.as_deref().and_then(|id| net.oracle.taken(id)) {
+                // Another event under an id that is in use.
+                codes = vec![taken, ErrorCode::InvalidVisibility];
+            }
+            expected = Some(codes);
+            let receipt = input.payload.len() % 7 == 0;
+            let text = frame(&input, Some(receipt));
+            let plain = !input.kind.starts_with("network.");
+            let k = net.oracle.sending(input);
+            let client = &mut net.clients[c];
+            if plain {
+                client.sent.push(k);
+                client.bytes.insert(k, text.clone());
+            }
+            let note = if let Frame::Leave(_) = note { Frame::Leave(k) } else { Frame::Event(k) };
+            frames.push((note, text));
+        }
+        let k = net.oracle.next_input().saturating_sub(1);
+        let listens = net.clients[c].stream.as_ref().is_none_or(|s| s.listening);
+        self.hand(n, c, frames).await;
+        if !calm {
+            return Ok(());
+        }
+        self.observe().await?;
+        let net = &self.nets[n];
+        let codes = expected.unwrap_or_default();
+        if !listens || net.shaky {
+            return Ok(());
+        }
+        match (net.oracle.is_taped(k), codes.as_slice()) {
+            (true, []) | (false, [_, ..]) => Ok(()),
+            (true, _) => Ok(()),
+            (false, []) => {
+                wrong("rules", format!("nothing speaks against {:?}, but it was refused", net.oracle.input(k)))
+            }
+        }
+    }
+
+    async fn ack(&mut self, n: usize, c: usize, what: What, on_stream: bool) {
+        let net = &mut self.nets[n];
+        let Some(network) = net.handle.clone() else { return };
+        let client = &mut net.clients[c];
+        let Some(caller) = client.caller() else { return };
+        let seen: Vec<(u64, String)> = client.seen.iter().map(|(s, id)| (*s, id.clone())).collect();
+        let from_end = |nth: usize| seen.len().checked_sub(nth + 1).and_then(|at| seen.get(at)).cloned();
+        let (seqs, ids, up_to): (Vec<u64>, Vec<String>, Option<(u64, String)>) = match what {
+            What::UpTo(nth) => (vec![], vec![], from_end(nth)),
+            What::One(nth) => from_end(nth).into_iter().unzip_with_none(),
+            What::Scattered => seen.iter().step_by(2).cloned().unzip_with_none(),
+            What::Foreign(seq) => {
+                let seq = seq.min(net.oracle.head());
+                (vec![seq], vec![format!("seq:{seq}")], None)
+            }
+        };
+        if ids.is_empty() && up_to.is_none() {
+            return;
+        }
+        let acked = Acked {
+            address: client.address.to_owned(),
+            seqs,
+            up_to: up_to.as_ref().map_or(0, |(s, _)| *s),
+            told: false,
+        };
+        let up_to = up_to.map(|(_, id)| id);
+        net.oracle.acking(&acked.address, &acked.seqs, acked.up_to);
+        match client.stream.as_mut().filter(|s| on_stream && s.joined) {
+            Some(stream) => {
+                let payload = match &up_to {
+                    Some(id) => json!({ "up_to": id }),
+                    None => json!({ "ids": ids }),
+                };
+                let text = json!({ "type": "network.event.ack", "target": "core", "payload": payload }).to_string();
+                stream.waiting.push_back(Frame::Ack(acked));
+                stream.send(&network, Texts::from(text)).await;
+            }
+            None => {
+                let handle = tokio::spawn(async move { network.ack(&caller, ids, up_to).await });
+                client.calls.push(Call::Ack(handle, acked));
+            }
+        }
+    }
+
+    async fn admin(&mut self, n: usize, op: Admin) -> Result<(), Wrong> {
+        self.observe().await?;
+        let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(()) };
+        let (real, told): (AdminOp, Told) = match op {
+            Admin::Role(who, role) => {
+                let address = ADDRESSES[who % 6];
+                let wire = Role::from_wire(role).unwrap_or(Role::Member);
+                (AdminOp::Role(address.to_owned(), wire), Box::new(move |net| net.oracle.role(address, role)))
+            }
+            Admin::Remove(who) => {
+                let c = who % 6;
+                let op = AdminOp::Remove(ADDRESSES[c].to_owned());
+                let told = move |net: &mut Net| {
+                    net.oracle.removed(ADDRESSES[c]);
+                    net.clients[c].session = None;
+                    net.clients[c].seen.clear();
+                };
+                (op, Box::new(told))
+            }
+            Admin::Group(g, bits) => {
+                let members = (0..6).filter(|i| bits & (1 << i) != 0).map(|i| ADDRESSES[i].to_owned());
+                let members: Vec<String> = members.collect();
+                let name = GROUPS[g % 2];
+                let told = members.clone();
+                (AdminOp::SetGroup(name.to_owned(), members), Box::new(move |net| net.oracle.set_group(name, &told)))
+            }
+            Admin::DeleteGroup(g) => {
+                let name = GROUPS[g % 2];
+                (AdminOp::DeleteGroup(name.to_owned()), Box::new(move |net| net.oracle.delete_group(name)))
+            }
+            Admin::Status(status) => {
+                (AdminOp::Settings(json!({ "status": status })), Box::new(move |net| net.oracle.status(status)))
+            }
+            Admin::Redact(nth) => {
+                let head = self.nets[n].oracle.head();
+                if head == 0 {
+                    return Ok(());
+                }
+                return self.redact(n, network, 1 + nth % head).await;
+            }
+            Admin::MaxPending(max) => {
+                let op = AdminOp::Settings(json!({ "max_pending": max }));
+                (op, Box::new(move |net| net.oracle.rules.max_pending = max))
+            }
+        };
+        let result = self.drive(async move { network.admin(real).await }).await?;
+        self.note(&format!("admin: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
+        if result.is_ok() {
+            told(&mut self.nets[n]);
+        }
+        self.observe().await
+    }
+
+    async fn redact(&mut self, n: usize, network: Network, seq: u64) -> Result<(), Wrong> {
+        let id = format!("seq:{seq}");
+        let result = self.drive(async move { network.redact(&id).await }).await?;
+        self.note(&format!("redact {seq}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
+        self.nets[n].oracle.redacted(seq);
+        Ok(())
+    }
+
+    async fn read(&mut self, n: usize, c: usize, form: u8, page: usize) -> Result<(), Wrong> {
+        self.observe().await?;
+        if self.trouble {
+            return Ok(());
+        }
+        let mut want = Want { descending: form >> 4 & 3 == 2, ..Want::default() };
+        want.kind =
+            [None, Some("app."), Some("network."), Some("workspace.")][usize::from(form & 3)].map(str::to_owned);
+        match form >> 2 & 3 {
+            1 => want.channel = Some(CHANNELS[page % 4].to_owned()),
+            2 => want.source = Some(ADDRESSES[page % 6].to_owned()),
+            3 => want.after = Some(page as u64 % (self.nets[n].oracle.head() + 1)),
+            _ => {}
+        }
+        self.read_history(n, c, form >> 4 & 3 == 3, &want, page).await
+    }
+
+    async fn time(&mut self, ms: u64) -> Result<(), Wrong> {
+        self.collect().await?;
+        if ms >= 3_600_000 {
+            self.observe().await?;
+        }
+        // Long times pass in pieces, so that ticks see them.
+        let piece = (ms / 8).clamp(1_000, 3_600_000).min(ms);
+        let mut left = ms;
+        while left > 0 {
+            let now = piece.min(left);
+            self.pass(now).await;
+            self.pump();
+            self.collect().await?;
+            left -= now;
+        }
+        if ms >= SESSION_IDLE_MS {
+            self.observe().await?;
+            for (n, c) in (0..self.nets.len()).flat_map(|n| (0..6).map(move |c| (n, c))) {
+                // Without a stream a day is too long, and who does not read may have lost his.
+                if self.nets[n].clients[c].stream.as_ref().is_none_or(|s| !s.listening) {
+                    self.hang_up(n, c);
+                    self.nets[n].clients[c].session = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn leap(&mut self, ms: i64) -> Result<(), Wrong> {
+        self.observe().await?;
+        // Ticks compare the two clocks: somebody has to have looked before, and to look after.
+        self.pass(1_100).await;
+        self.observe().await?;
+        if self.trouble || self.nets.iter().any(|n| n.shaky) {
+            return Ok(());
+        }
+        self.clock.leap(ms);
+        if ms < 0 {
+            self.nets.iter_mut().for_each(|n| n.oracle.clock_set_back(ms.unsigned_abs()));
+        }
+        self.pass(1_100).await;
+        self.observe().await
+    }
+
+    async fn recycle(&mut self) -> Result<(), Wrong> {
+        self.observe().await?;
+        let Some(node) = self.node.clone() else { return Ok(()) };
+        let before = self.segments();
+        self.drive(async move { node.recycle().await }).await?;
+        self.counts.recycled += before.saturating_sub(self.segments());
+        self.observe().await
+    }
+
+    fn segments(&self) -> u64 {
+        use rialto_store::Store as _;
+        self.store.as_ref().map_or(0, |s| s.health().logs.iter().map(|l| l.segments).sum())
+    }
+
+    fn trouble(&mut self, what: Trouble, skip: u32, lasting: bool) {
+        let (call, kind) = match what {
+            Trouble::DiskFull => (DiskCall::Write, ErrorKind::StorageFull),
+            Trouble::WriteFails => (DiskCall::Write, ErrorKind::Other),
+            Trouble::FlushFails => (DiskCall::Sync, ErrorKind::Other),
+            Trouble::DirFlushFails => (DiskCall::SyncDir, ErrorKind::Other),
+            Trouble::RenameFails => (DiskCall::Rename, ErrorKind::Other),
+        };
+        self.disk.fail(call, skip, kind, lasting);
+        self.trouble = true;
+        self.lasting |= lasting;
+        self.nets.iter_mut().for_each(|n| n.shaky = true);
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.disk.heal();
+        self.trouble = false;
+        self.lasting = false;
+    }
+}
+
+/// What the oracle is told when an operator's act was done.
+type Told = Box<dyn FnOnce(&mut Net)>;
+
+/// The bytes of an event.
+fn frame(input: &Input, receipt: Option<bool>) -> String {
+    let mut metadata = json!({});
+    if let Some(map) = metadata.as_object_mut() {
+        if let Some(to) = &input.to {
+            map.insert("to".into(), json!(to));
+        }
+        if let Some(ttl) = input.ttl_ms {
+            map.insert("ttl_ms".into(), json!(ttl));
+        }
+        if receipt == Some(true) {
+            map.insert("receipt".into(), json!(true));
+        }
+    }
+    let mut event = json!({
+        "type": input.kind, "source": input.source, "target": input.target, "metadata": metadata,
+    });
+    if let Some(map) = event.as_object_mut() {
+        if let Some(id) = &input.id {
+            map.insert("id".into(), json!(id));
+        }
+        if let Some(visibility) = input.visibility {
+            map.insert("visibility".into(), json!(visibility.as_str()));
+        }
+        map.insert("payload".into(), serde_json::from_str(&input.payload).unwrap_or_default());
+    }
+    event.to_string()
+}
+
+/// The address of a target.
+fn address(net: &Net, to: Target) -> String {
+    match to {
+        Target::Member(who) => ADDRESSES[who % 6].to_owned(),
+        Target::Broadcast => "agent:broadcast".to_owned(),
+        Target::Channel(c) => format!("channel/{}", CHANNELS[c % 4]),
+        Target::Group(g) => format!("group/{}", GROUPS[g % 2]),
+        Target::Core => "core".to_owned(),
+        Target::ModLoaded => "mod/auth".to_owned(),
+        Target::ModUnknown => "mod/absent".to_owned(),
+        Target::Resource => "resource/tool/absent".to_owned(),
+        Target::Foreign => format!("{}x::agent:ann", net.id),
+        Target::Nobody => "agent:nobody".to_owned(),
+        Target::Malformed => "channel/a/b".to_owned(),
+    }
+}
+
+/// Positions and ids of acks by name.
+trait Names {
+    fn unzip_with_none(self) -> (Vec<u64>, Vec<String>, Option<(u64, String)>);
+}
+
+impl<I: Iterator<Item = (u64, String)>> Names for I {
+    fn unzip_with_none(self) -> (Vec<u64>, Vec<String>, Option<(u64, String)>) {
+        let (seqs, ids) = self.unzip();
+        (seqs, ids, None)
+    }
+}

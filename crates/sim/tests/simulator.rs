@@ -1,0 +1,144 @@
+//! Thousands of seeded worlds: the real node and store on a simulated disk, clock and machine, watched by an oracle that
+//! knows only the specification (`rialto_sim::world`).
+//!
+//! `RIALTO_SIM_SEEDS=20000 cargo nextest run -p rialto-sim --test simulator` runs more of them, `RIALTO_SIM_FIRST` says
+//! where to begin, `RIALTO_SIM_SEED=n` replays one (and `RIALTO_SIM_TRACE=1` prints everything that is seen).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use rialto_sim::world::script::{NetPlan, Target, Trouble, Which};
+use rialto_sim::world::shrink::shrink;
+use rialto_sim::world::{Script, Step, run};
+
+/// Seeds of an ordinary run.
+const SEEDS: u64 = 3000;
+/// Runs a shrinking may take.
+const TRIES: usize = 600;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.trim().parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// Runs one of four shares of the seeds, so that all cores have something to do.
+fn share(part: u64) {
+    if let Some(seed) = number("RIALTO_SIM_SEED") {
+        if part == 0 {
+            check(seed);
+        }
+        return;
+    }
+    let first = number("RIALTO_SIM_FIRST").unwrap_or(0);
+    let count = number("RIALTO_SIM_SEEDS").unwrap_or(SEEDS);
+    (first..first + count).filter(|seed| seed % 4 == part).for_each(check);
+}
+
+/// Runs a seed; a failing one is made short and printed.
+fn check(seed: u64) {
+    let script = Script::of(seed);
+    if run(&script).wrong.is_none() {
+        return;
+    }
+    let (short, outcome) = shrink(&script, TRIES);
+    let (step, wrong) = outcome.wrong.unwrap();
+    panic!(
+        "seed {seed} contradicts the specification ({}): {}\nafter step {step} of this script, made short:\n{short}\n\
+         replay: RIALTO_SIM_SEED={seed} cargo nextest run -p rialto-sim --test simulator",
+        wrong.check, wrong.what
+    );
+}
+
+#[test]
+fn seeds_of_the_first_share() {
+    share(0);
+}
+
+#[test]
+fn seeds_of_the_second_share() {
+    share(1);
+}
+
+#[test]
+fn seeds_of_the_third_share() {
+    share(2);
+}
+
+#[test]
+fn seeds_of_the_fourth_share() {
+    share(3);
+}
+
+fn join(who: usize, stream: bool) -> Step {
+    Step::Join { net: 0, who, stream, keep: false, window: 4, observer: false, resume: false }
+}
+
+/// A world of one plain network, and what happens in it.
+fn world(persistence: bool, steps: Vec<Step>) -> Script {
+    let plan = NetPlan {
+        workspace: false,
+        persistence,
+        at_least_once: true,
+        ttl_ms: None,
+        max_pending: None,
+        max_attempts: None,
+        max_events: None,
+    };
+    Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, nets: vec![plan], steps }
+}
+
+fn holds(script: &Script) {
+    assert_eq!(run(script).wrong, None, "{script}");
+}
+
+/// After a flush that failed the operating system shows bytes that are not on the medium and calls them clean. A node
+/// that started again took them for committed, and lost them with the next power cut.
+#[test]
+fn a_start_after_a_failed_flush_trusts_no_page() {
+    let flush_fails = Step::Trouble { what: Trouble::FlushFails, skip: 0, lasting: true };
+    for end in [Step::Restart, Step::Kill] {
+        for seed in 0..20 {
+            let steps = vec![join(0, true), flush_fails, join(1, true), end, join(2, false), Step::PowerCut];
+            holds(&Script { seed, ..world(true, steps) });
+        }
+    }
+}
+
+/// Without history nothing was kept of an event that nobody waited for, not even whom it was narrowed to: everybody who
+/// was there was pushed it.
+#[test]
+fn what_is_narrowed_to_somebody_absent_is_pushed_to_nobody() {
+    let send =
+        |form| Step::Send { net: 0, who: 0, to: Target::Broadcast, which: Which::Fresh, count: 6, calm: false, form };
+    holds(&world(false, vec![join(0, true), join(1, true), send(10), Step::Look]));
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let mut traces = std::collections::BTreeSet::new();
+    for seed in 0..12 {
+        let script = Script::of(seed);
+        let (first, second) = (run(&script), run(&script));
+        assert_eq!(first, second, "seed {seed} gave two runs");
+        traces.insert(first.trace);
+    }
+    assert_eq!(traces.len(), 12, "different seeds are different runs");
+}
+
+/// The table of deliberate bugs in `docs/reliability.md` names the bugs there are.
+#[test]
+fn the_page_names_every_deliberate_bug() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, section) = text.split_once("### Deliberate bugs").unwrap();
+    let section = section.split("\n### ").next().unwrap();
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<(String, String)> = section
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .map(cells)
+        .filter_map(|row| Some((row.get(1)?.clone(), row.get(2)?.clone())))
+        .filter(|(bug, _)| bug != "bug")
+        .collect();
+    let known: Vec<(String, String)> =
+        rialto_sim::world::bugs::BUGS.iter().map(|(bug, place)| ((*bug).to_owned(), (*place).to_owned())).collect();
+    assert_eq!(rows, known);
+}
