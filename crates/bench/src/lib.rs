@@ -5,9 +5,8 @@
 //! they must, so that the server is what is measured.
 //! Not here: the command line and how a report looks on a screen.
 
-#![allow(dead_code, reason = "rows that are about to follow use it")]
-
 mod budget;
+mod child;
 mod cpu;
 mod drive;
 mod error;
@@ -22,7 +21,9 @@ mod report;
 mod rialto;
 mod ring;
 mod stats;
+mod svg;
 
+pub use child::{Role, serve};
 pub use error::BenchError;
 pub use lab::{NO_NATS, Progress, Watcher};
 pub use plan::{Effort, Options, Part};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// The goals' numbers go up to here.
-const LAST_GOAL: u32 = 13;
+pub(crate) const LAST_GOAL: u32 = 13;
 
 /// A part of a run that can be asked for by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Options {
     pub only: Option<Vec<Part>>,
     /// Gates decide how the command ends.
     pub enforce: bool,
+    /// Also measure how the cost of an event grows, and draw it into this file.
+    pub curves: Option<PathBuf>,
 }
 
 impl Options {

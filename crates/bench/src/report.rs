@@ -160,6 +160,11 @@ impl Row {
         Row::blank(RowId::Goal(goal), name, unit).judged(bar).noted(why)
     }
 
+    /// A row whose measurement failed.
+    pub(crate) fn failed(id: RowId, why: &str) -> Row {
+        Row { verdict: Some(Verdict::Fail), ..Row::blank(id, "could not be measured", "") }.noted(why)
+    }
+
     /// Judges the ratio, or what was measured where there is no peer.
     pub(crate) fn judged(mut self, bar: Bar) -> Row {
         let value = self.ratio.or(self.measured);
@@ -320,6 +325,8 @@ mod tests {
         assert!(skipped(2).ok, "goal 2 is only for machines that have the newer peer");
         let failed = Report::new(host(), vec![Row::compared(1, "x", "/s", bar, &[(1.0, 2.0)])], false);
         assert!(!failed.ok);
+        let broken = Report::new(host(), vec![Row::failed(RowId::Goal(2), "the disk is full")], false);
+        assert_eq!((broken.ok, broken.goals[0].note.as_deref()), (false, Some("the disk is full")));
         let slow_row = Row::plain("search", "/cpu-s", &[1.0]).judged(Bar::at_least(60.0, 150.0));
         assert!(!Report::new(host(), vec![slow_row], false).ok);
     }

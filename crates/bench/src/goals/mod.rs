@@ -1,14 +1,20 @@
 //! The goals, one module per kind of measurement.
 
+pub(crate) mod carriers;
+pub(crate) mod disk;
 pub(crate) mod end_to_end;
 pub(crate) mod fan_out;
+pub(crate) mod growth;
+pub(crate) mod limits;
 pub(crate) mod publish;
+pub(crate) mod search;
+pub(crate) mod start;
 
 use crate::budget::Sample;
-use crate::error::BenchError;
+use crate::error::{BenchError, Doing};
 use crate::lab::Lab;
-use crate::plan::Part;
-use crate::report::{Bar, Row};
+use crate::plan::{LAST_GOAL, Part};
+use crate::report::{Bar, Row, RowId};
 
 /// Unpaired messages on their way at most: publishes without an ack, deliveries not yet received.
 pub(crate) const WINDOW: u64 = 4096;
@@ -32,30 +38,89 @@ impl Goal {
     }
 }
 
-/// Runs everything that was asked for.
+/// Runs everything that was asked for: what is compared with the peer first, then what needs the machine for itself.
 pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     lab.total = steps(lab);
-    if lab.options.wants(Part::Goal(1)) {
-        rows.extend(publish::run(lab).await?);
+    for number in 1..=LAST_GOAL {
+        // The limits stand beside the goal that is made of them.
+        if lab.options.wants(Part::Goal(number)) || number == LIMITS && lab.options.wants(Part::Limits) {
+            let found = goal(lab, number).await;
+            rows.extend(or_why_not(lab, RowId::Goal(number), found));
+        }
+        if number == LAST_BEFORE_SEARCH && lab.options.wants(Part::Search) {
+            let found = search::run(lab).await;
+            rows.extend(or_why_not(lab, RowId::Row("search".to_owned()), found));
+        }
+        if number == LAST_BEFORE_SEARCH {
+            lab.clear();
+        }
     }
-    if lab.options.wants(Part::Goal(3)) {
-        rows.extend(end_to_end::run(lab).await?);
-    }
-    if lab.options.wants(Part::Goal(5)) {
-        rows.extend(fan_out::run(lab).await?);
+    if let Some(file) = &lab.options.curves {
+        let curves = growth::curves(lab).await?;
+        std::fs::write(file, crate::svg::draw(&curves)).doing(format!("write {}", file.display()))?;
+        rows.extend(curves.rows());
     }
     lab.clear();
     Ok(rows)
 }
 
+/// The goal that is made of the machine's limits.
+const LIMITS: u32 = 4;
+/// Up to here goals share a node and the peer; those after it start their own.
+const LAST_BEFORE_SEARCH: u32 = 8;
+
+async fn goal(lab: &mut Lab<'_>, number: u32) -> Result<Vec<Row>, BenchError> {
+    match number {
+        1 => publish::run(lab).await,
+        2 => publish::always(lab).await,
+        3 => end_to_end::run(lab).await,
+        LIMITS => {
+            let with_goal = lab.options.wants(Part::Goal(LIMITS));
+            limits::run(lab, with_goal).await
+        }
+        5 => fan_out::run(lab).await,
+        6 => carriers::core(lab).await,
+        7 => carriers::http(lab).await,
+        8 => carriers::grpc(lab).await,
+        9 => start::memory(lab).await,
+        10 => start::after_a_kill(lab).await,
+        11 => disk::run(lab).await,
+        12 => start::cold(lab).await,
+        13 => growth::run(lab).await,
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What failed is a row that says why, so that the rest of a long run is not lost; what follows gets fresh servers.
+fn or_why_not(lab: &mut Lab<'_>, id: RowId, found: Result<Vec<Row>, BenchError>) -> Vec<Row> {
+    found.unwrap_or_else(|error| {
+        lab.clear();
+        vec![Row::failed(id, &error.to_string())]
+    })
+}
+
 /// Measurements ahead, about.
 fn steps(lab: &Lab<'_>) -> u64 {
     let (passes, sizes) = (lab.options.passes() as u64, lab.options.sizes().len() as u64);
-    let each = |part, n: u64| if lab.options.wants(part) { n } else { 0 };
-    each(Part::Goal(1), 3 * passes * sizes)
-        + each(Part::Goal(3), 2 * passes * sizes)
-        + each(Part::Goal(5), 4 * passes * sizes)
+    let goals = [
+        (1, 3 * passes * sizes),
+        (2, 2 * passes),
+        (3, 2 * passes * sizes),
+        (4, passes * (1 + sizes)),
+        (5, 4 * passes * sizes),
+        (6, 2 * passes),
+        (7, 2 * passes),
+        (8, 2 * passes),
+        (9, 2),
+        (10, 1 + passes),
+        (11, 3),
+        (12, passes),
+        (13, 2 + 4 * passes),
+    ];
+    let goals = goals.iter().filter(|(goal, _)| lab.options.wants(Part::Goal(*goal))).map(|(_, n)| n).sum::<u64>();
+    let search = if lab.options.wants(Part::Search) { passes } else { 0 };
+    goals + search + lab.options.curves.as_ref().map_or(0, |_| 20)
 }
 
 /// What both sides did, as rates per CPU second.

@@ -7,8 +7,8 @@ use crate::budget::{Budget, Length, Sample};
 use crate::drive::drive;
 use crate::error::BenchError;
 use crate::lab::{Lab, NO_NATS};
-use crate::nats::frame;
 use crate::nats::jetstream::{Acks, Client};
+use crate::nats::{Nats, frame};
 use crate::report::{Bar, Row};
 use crate::rialto::stream::{Agent, Publisher};
 use crate::rialto::{Network, Rialto, event, ws};
@@ -16,6 +16,40 @@ use crate::ring::Ring;
 
 const GOAL: Goal =
     Goal { number: 1, name: "durable publish vs JetStream", unit: "events/cpu-s", bar: Bar::at_least(4.0, 8.0) };
+
+/// Goal 2 is about time that passes: what a flush for every ack costs a server that does not gather them.
+const ALWAYS: Goal = Goal {
+    number: 2,
+    name: "durable publish vs JetStream that flushes before each ack, wall",
+    unit: "events/s",
+    bar: Bar::at_least(50.0, 150.0),
+};
+
+/// Goal 2, where the peer can flush before each ack.
+pub(crate) async fn always(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
+    let Some(program) = lab.peers.iter().find(|p| p.can_sync_always()).cloned() else {
+        let why = match lab.peers.is_empty() {
+            true => NO_NATS,
+            false => "no nats-server 2.10 or newer on PATH, which `sync_interval: always` needs",
+        };
+        return Ok(vec![ALWAYS.skipped(why).sized(256)]);
+    };
+    let (passes, length) = (lab.options.passes(), lab.options.length());
+    let folder = lab.folder("nats-sync");
+    let nats = Nats::start(&program, &folder, true).await?;
+    let network = lab.network().await?;
+    let mut pairs = Vec::new();
+    for pass in 1..=passes {
+        lab.step(format!("goal 2: JetStream publish with flushes, pass {pass}"));
+        let name = lab.name("S");
+        let peer = jetstream(&nats, &name, 256, length).await?;
+        lab.step(format!("goal 2: durable publish, pass {pass}"));
+        let name = lab.name("pub");
+        let ours = rialto(lab.rialto().await?, &network, &name, "channel/general", 256, true, length).await?;
+        pairs.push((ours.per_second(), peer.per_second()));
+    }
+    Ok(vec![ALWAYS.compared(&pairs).sized(256)])
+}
 
 pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     let (sizes, passes, length) = (lab.options.sizes(), lab.options.passes(), lab.options.length());
@@ -25,7 +59,11 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
         let (mut pairs, mut single) = (Vec::new(), Vec::new());
         for pass in 1..=passes {
             lab.step(format!("goal 1: JetStream publish, {size} B, pass {pass}"));
-            let peer = if lab.peers.is_empty() { None } else { Some(jetstream(lab, size, length).await?) };
+            let name = lab.name("S");
+            let peer = match lab.peers.is_empty() {
+                true => None,
+                false => Some(jetstream(lab.nats().await?, &name, size, length).await?),
+            };
             lab.step(format!("goal 1: durable publish, {size} B, pass {pass}"));
             let name = lab.name("pub");
             let ours = rialto(lab.rialto().await?, &network, &name, "channel/general", size, true, length).await?;
@@ -78,12 +116,10 @@ pub(crate) async fn publish(
 }
 
 /// Publishes to a JetStream stream of its own.
-async fn jetstream(lab: &mut Lab<'_>, size: usize, length: Length) -> Result<Sample, BenchError> {
-    let name = lab.name("S");
-    let nats = lab.nats().await?;
+async fn jetstream(nats: &Nats, name: &str, size: usize, length: Length) -> Result<Sample, BenchError> {
     let mut client = Client::connect(nats.address).await?;
     let subject = format!("bench.{name}");
-    client.make_stream(&name, &subject).await?;
+    client.make_stream(name, &subject).await?;
     client.subscribe("_INBOX.bench.p").await?;
     let text = event(size, "agent:pub", "channel/general")?;
     let message = frame::publish(&subject, "_INBOX.bench.p", text.as_bytes());
@@ -92,6 +128,6 @@ async fn jetstream(lab: &mut Lab<'_>, size: usize, length: Length) -> Result<Sam
     let mut budget = Budget::begin(nats.pid(), length)?;
     let sent = drive(&mut client.socket, &ring, WINDOW, None, &mut load, &mut budget).await?;
     let sample = budget.end(sent)?;
-    client.delete_stream(&name).await?;
+    client.delete_stream(name).await?;
     Ok(sample)
 }

@@ -1,5 +1,6 @@
 //! Ourselves: the same executable as `up`, with its default configuration, a free port and a data directory of its own.
 
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod stream;
 pub(crate) mod ws;
@@ -8,7 +9,7 @@ use crate::error::{BenchError, Doing};
 use crate::process::Process;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A running node.
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Rialto {
     process: Process,
     pub(crate) address: SocketAddr,
-    data: PathBuf,
     secret: String,
 }
 
@@ -55,15 +55,11 @@ impl Rialto {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let took = began.elapsed();
-        Ok((Rialto { process, address, data: data.to_path_buf(), secret }, took))
+        Ok((Rialto { process, address, secret }, took))
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
-    }
-
-    pub(crate) fn data(&self) -> &Path {
-        &self.data
     }
 
     /// Makes a network like the one every node begins with.

@@ -3,11 +3,12 @@
 use super::ws::{self, Kind};
 use super::{Network, http};
 use crate::drive::{Load, PATIENCE, Socket};
-use crate::error::BenchError;
+use crate::error::{BenchError, Doing};
 use bytes::{Buf, BytesMut};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::net::SocketAddr;
 
 /// The type of the events that are measured.
@@ -85,6 +86,25 @@ impl Agent {
         self.until(b"network.event.ack").await.map(|_| ())
     }
 
+    /// Reads once and forgets, however long it takes; keeps the stream alive with little memory.
+    pub(crate) async fn quiet(&mut self) -> Result<(), BenchError> {
+        use tokio::io::AsyncReadExt;
+        let mut out = Vec::new();
+        frames(&mut self.socket.input, &mut out, |_| Ok(()))?;
+        if !out.is_empty() {
+            self.socket.write(&out).await?;
+        }
+        if self.socket.input.is_empty() {
+            self.socket.input = BytesMut::new();
+            self.socket.tcp.readable().await.doing("read from a server")?;
+        }
+        self.socket.input.reserve(2048);
+        match self.socket.tcp.read_buf(&mut self.socket.input).await.doing("read from a server")? {
+            0 => Err(BenchError::answer("the node closed an idle stream")),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits until the network has seen everything sent on this stream.
     pub(crate) async fn settled(&mut self) -> Result<(), BenchError> {
         self.say(r#"{"type":"network.ping","target":"core","payload":{}}"#).await?;
@@ -133,19 +153,27 @@ pub(crate) fn ack_up_to(id: &[u8]) -> Vec<u8> {
     ws::text(format!(r#"{{"type":"network.event.ack","target":"core","payload":{{"up_to":"{id}"}}}}"#).as_bytes())
 }
 
-/// How many events an ack is for: one, or a batch.
+/// How many events an ack is for.
 fn acked_by(event: &[u8]) -> Result<u64, BenchError> {
     #[derive(Deserialize)]
-    struct Ack {
-        payload: Payload,
+    struct Ack<'a> {
+        #[serde(borrow)]
+        payload: &'a RawValue,
     }
+    let ack: Ack<'_> = serde_json::from_slice(event)
+        .map_err(|_| BenchError::answer(format!("no ack: {}", String::from_utf8_lossy(event))))?;
+    accepted(ack.payload.get().as_bytes())
+}
+
+/// How many events the payload of an ack is for: one, or a batch.
+pub(crate) fn accepted(payload: &[u8]) -> Result<u64, BenchError> {
     #[derive(Deserialize)]
     struct Payload {
         accepted: Option<Vec<IgnoredAny>>,
     }
-    let ack: Ack = serde_json::from_slice(event)
-        .map_err(|_| BenchError::answer(format!("no ack: {}", String::from_utf8_lossy(event))))?;
-    Ok(ack.payload.accepted.map_or(1, |list| list.len() as u64))
+    let payload: Payload = serde_json::from_slice(payload)
+        .map_err(|_| BenchError::answer(format!("no ack: {}", String::from_utf8_lossy(payload))))?;
+    Ok(payload.accepted.map_or(1, |list| list.len() as u64))
 }
 
 /// A publisher's side: counts acks of what it sent.

@@ -5,7 +5,7 @@ use crate::exit::CliError;
 use crate::progress::{Progress, Step};
 use crate::render::bench::{table, wrong};
 use clap::Args;
-use rialto_bench::{BenchError, Effort, Options, Part, Report};
+use rialto_bench::{BenchError, Effort, Options, Part, Report, Role};
 use std::path::PathBuf;
 
 /// Arguments of `bench`.
@@ -26,19 +26,27 @@ pub(crate) struct Bench {
     /// Folder for the data of the measured servers; on the disk to be measured (the system's temporary folder)
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Also measure how the cost of an event grows, and draw it
+    #[arg(long, value_name = "FILE.svg")]
+    curves: Option<PathBuf>,
     /// Only see that everything works
     #[arg(long, hide = true, conflicts_with = "quick")]
     trial: bool,
+    /// Be a process that is measured: started by another bench
+    #[arg(long, hide = true, requires = "folder")]
+    role: Option<Role>,
 }
 
 impl Bench {
     pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let options = self.options(cx)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
             .enable_all()
             .build()
             .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
+        if let (Some(role), Some(folder)) = (self.role, &self.folder) {
+            return runtime.block_on(rialto_bench::serve(role, folder)).map_err(failed);
+        }
+        let options = self.options(cx)?;
         let report = runtime.block_on(measure(&options, cx.out.live))?;
         cx.out.show(&report, table)?;
         judge(&report)
@@ -61,6 +69,7 @@ impl Bench {
             passes: self.passes.map(usize::from),
             only: self.only,
             enforce: self.enforce,
+            curves: self.curves,
         })
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn wrong(report: &Report) -> String {
     let line = |row: &Row| {
         let why = match row.verdict {
             Some(Verdict::Skip) => format!("not measured: {}", row.note.as_deref().unwrap_or("no reason given")),
+            _ if row.measured.is_none() => row.note.clone().unwrap_or_default(),
             _ => format!("{} where {} is wanted", value(row.ratio.or(row.measured)), value(row.gate)),
         };
         format!("{} {}: {why}", label(row), row.name)
