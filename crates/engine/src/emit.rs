@@ -306,6 +306,9 @@ struct Aim<'d> {
 
 /// Finds out where a target leads. One that is written as the network itself writes it needs no parsing.
 fn aim<'d>(state: &'d State, text: &'d str) -> Result<Aim<'d>, Fault> {
+    if text == "core" {
+        return Ok(Aim { target: text.into(), stream: None, reach: Reach::Core });
+    }
     if let Some(id) = state.member_id(text).filter(|id| state.member(*id).is_some_and(Member::is_present)) {
         return Ok(Aim { target: text.into(), stream: Some(StreamKey::Inbox(id)), reach: Reach::Principal });
     }

@@ -3,6 +3,8 @@
 //! Invariant: an [`Event`] holds the canonical JSON of all nine fields on one line, built once; every JSON carrier
 //! sends that text. Not here: who may send it and where it goes (`rialto-engine`).
 
+mod plain;
+
 use crate::json;
 use crate::{ErrorCode, Fault, Millis, Seq, limits};
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -46,7 +48,7 @@ impl Visibility {
 }
 
 /// An event as received: fields borrowed from the frame, payload and metadata as raw JSON.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// Client-supplied id, if any.
     pub id: Option<Cow<'a, str>>,
@@ -144,6 +146,34 @@ impl<'a> Envelope<'a> {
                 Fault::new(ErrorCode::TooLarge, format!("an event is at most {} bytes", limits::EVENT_BYTES_MAX));
             return Err(Unreadable { fault, id: None });
         }
+        if let Some(envelope) = Self::from_plain(text) {
+            return Ok(envelope);
+        }
+        Self::parse_fully(text)
+    }
+
+    /// An event as most are written; none if anything about it is unusual.
+    fn from_plain(text: &'a str) -> Option<Envelope<'a>> {
+        let plain = plain::read(text)?;
+        let (kind, target) = (plain.kind?, plain.target?);
+        if !is_event_type(kind) || plain.id.is_some_and(|id| !crate::EventId::is_legal(id)) {
+            return None;
+        }
+        Some(Envelope {
+            id: plain.id.map(Cow::Borrowed),
+            kind: Cow::Borrowed(kind),
+            source: plain.source.map(Cow::Borrowed),
+            target: Cow::Borrowed(target),
+            payload: Cow::Borrowed(plain.payload.unwrap_or("{}")),
+            metadata: plain.metadata.unwrap_or("{}"),
+            timestamp: None,
+            network: plain.network.map(Cow::Borrowed),
+            visibility: plain.visibility,
+            received_len: text.len(),
+        })
+    }
+
+    fn parse_fully(text: &'a str) -> Result<Envelope<'a>, Unreadable> {
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|e| {
             // Something else than an object is looked at no further: it may not be JSON at all behind its first byte.
             let fault = match serde_json::from_str::<serde::de::IgnoredAny>(text) {
@@ -249,18 +279,20 @@ fn payload_field(raw: Option<&RawValue>) -> Result<Cow<'_, str>, Fault> {
 
 /// `[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)+`, at most 128 characters.
 pub fn is_event_type(text: &str) -> bool {
-    let word = |w: &str| w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
-    let mut words = text.split('.');
-    let first = words.next().unwrap_or_default();
-    let mut more = 0;
-    text.len() <= limits::EVENT_TYPE_CHARS_MAX
-        && first.starts_with(|c: char| c.is_ascii_lowercase())
-        && word(first)
-        && words.all(|w| {
-            more += 1;
-            w.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) && word(w)
-        })
-        && more > 0
+    let (mut words, mut first) = (1, true);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' => first = false,
+            b'0'..=b'9' if !first || words > 1 => first = false,
+            b'_' | b'-' if !first => {}
+            b'.' if !first => {
+                words += 1;
+                first = true;
+            }
+            _ => return false,
+        }
+    }
+    words > 1 && !first && text.len() <= limits::EVENT_TYPE_CHARS_MAX
 }
 
 /// The nine fields of an event about to be built.
@@ -280,13 +312,6 @@ pub struct EventParts<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span(u32, u32);
-
-/// Bytes of the member names and punctuation of the canonical text.
-const NAMES_LEN: usize =
-    r#"{"id":"","type":"","source":"","target":"","payload":,"metadata":,"timestamp":,"network":"","visibility":""}"#
-        .len();
-/// Digits of a stamp in this age.
-const STAMP_LEN: usize = 13;
 
 /// An event of the network: immutable, all nine fields, canonical JSON on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -311,54 +336,60 @@ pub struct Event {
 impl Event {
     /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
     pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
-        // Exact for a target without escapes and a stamp of this age, so that nothing is moved when the text is boxed.
-        let mut text = String::with_capacity(
-            NAMES_LEN
-                + STAMP_LEN
-                + parts.id.len()
-                + parts.kind.len()
-                + parts.source.len()
-                + parts.target.len()
-                + parts.payload.len()
-                + parts.metadata.len()
-                + parts.network.len()
-                + parts.visibility.as_str().len(),
-        );
-        let put = |text: &mut String, before: &str, value: &str| {
-            text.push_str(before);
-            let start = text.len();
-            text.push_str(value);
-            span(start, value.len())
-        };
-        let id = put(&mut text, "{\"id\":\"", parts.id);
-        let kind = put(&mut text, "\",\"type\":\"", parts.kind);
-        let source = put(&mut text, "\",\"source\":\"", parts.source);
-        text.push_str("\",\"target\":");
-        let start = text.len() + 1;
-        json::push_string(&mut text, parts.target);
-        let target = span(start, text.len() - start - 1);
-        let escaped_target = parts.target.contains(['"', '\\']).then(|| parts.target.into());
-        let payload = put(&mut text, ",\"payload\":", parts.payload);
-        let metadata = put(&mut text, ",\"metadata\":", parts.metadata);
-        text.push_str(",\"timestamp\":");
-        json::push_number(&mut text, parts.timestamp);
-        text.push_str(",\"network\":\"");
-        text.push_str(parts.network);
-        text.push_str("\",\"visibility\":\"");
-        text.push_str(parts.visibility.as_str());
-        text.push_str("\"}");
+        let escaped_target = parts.target.contains(['"', '\\']);
+        let mut quoted = String::new();
+        if escaped_target {
+            json::push_string(&mut quoted, parts.target);
+        }
+        let escaped = quoted.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+        let target = escaped.unwrap_or(parts.target);
+        let (digits, from) = json::decimal(parts.timestamp);
+        let stamp = digits.get(from..).and_then(|d| std::str::from_utf8(d).ok()).unwrap_or_default();
+        let pieces = [
+            "{\"id\":\"",
+            parts.id,
+            "\",\"type\":\"",
+            parts.kind,
+            "\",\"source\":\"",
+            parts.source,
+            "\",\"target\":\"",
+            target,
+            "\",\"payload\":",
+            parts.payload,
+            ",\"metadata\":",
+            parts.metadata,
+            ",\"timestamp\":",
+            stamp,
+            ",\"network\":\"",
+            parts.network,
+            "\",\"visibility\":\"",
+            parts.visibility.as_str(),
+            "\"}",
+        ];
+        // One allocation of the exact size. Values stand at the odd places.
+        let text = pieces.concat().into_boxed_str();
+        let mut spans = [Span::default(); 6];
+        let mut at = 0;
+        for (i, [name, value]) in pieces.as_chunks::<2>().0.iter().enumerate() {
+            at += name.len();
+            if let Some(place) = spans.get_mut(i) {
+                *place = span(at, value.len());
+            }
+            at += value.len();
+        }
+        let [id, kind, source, target, payload, metadata] = spans;
         Event {
             seq,
             timestamp: parts.timestamp,
             visibility: parts.visibility,
-            text: text.into_boxed_str(),
+            text,
             id,
             kind,
             source,
             target,
             payload,
             metadata,
-            escaped_target,
+            escaped_target: escaped_target.then(|| parts.target.into()),
         }
     }
 
@@ -557,6 +588,66 @@ mod tests {
     fn line_breaks_between_tokens_become_spaces() {
         let e = Envelope::parse("{\"type\":\"a.b\",\"target\":\"core\",\"payload\":{\n\"a\":\r\n1}}").unwrap();
         assert_eq!(e.payload, "{ \"a\":  1}");
+    }
+
+    /// Texts that look like events, right and wrong.
+    fn like_an_event() -> impl Strategy<Value = String> {
+        let name = prop_oneof![
+            Just("id"),
+            Just("type"),
+            Just("source"),
+            Just("target"),
+            Just("payload"),
+            Just("metadata"),
+            Just("network"),
+            Just("visibility"),
+            Just("timestamp"),
+            Just("x")
+        ];
+        let value = prop_oneof![
+            Just("\"a.b\"".to_owned()),
+            Just("\"agent:a\"".to_owned()),
+            Just("\"core\"".to_owned()),
+            Just("\"direct\"".to_owned()),
+            Just("{}".to_owned()),
+            Just("null".to_owned()),
+            Just("5".to_owned()),
+            r#"\{"[a-z\\é]{0,12}":(1|-0\.5e3|01|true|"[a-z\\"nu0é]{0,9}"|\[1,?\]|\{\}| 1 |\[\[\]\])\}"#,
+            r#""[a-z.\\u0041é ]{0,20}""#,
+        ];
+        let member = (name, value, " {0,2}").prop_map(|(n, v, s)| format!("{s}\"{n}\"{s}:{s}{v}{s}"));
+        prop::collection::vec(member, 0..7).prop_map(|members| format!("{{{}}}", members.join(",")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn the_quick_way_agrees_with_the_full_one(text in like_an_event()) {
+            if let Some(quick) = Envelope::from_plain(&text) {
+                prop_assert_eq!(Ok(quick), Envelope::parse_fully(&text));
+            }
+        }
+
+        #[test]
+        fn the_quick_way_agrees_on_damaged_events(cut in 0usize..150, byte in 0u8..128) {
+            let good = r#"{"id":"e1","type":"a.b","source":"agent:a","target":"core","payload":{"a":"x\n","b":[1,2.5,-3e4,true,null,{}]},"metadata":{"thread":"t"}}"#;
+            let mut bytes = good.as_bytes().to_vec();
+            if let Some(b) = bytes.get_mut(cut) { *b = byte; }
+            if let Some((text, quick)) = std::str::from_utf8(&bytes).ok().and_then(|t| Some((t, Envelope::from_plain(t)?))) {
+                prop_assert_eq!(Ok(quick), Envelope::parse_fully(text));
+            }
+        }
+
+        #[test]
+        fn types_are_dotted_words(text in "[a-z0-9_.A-]{0,12}") {
+            let word = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
+            let words: Vec<&str> = text.split('.').collect();
+            let starts = |w: &str| w.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+            let good = words.len() > 1
+                && words.iter().all(|w| word(w) && starts(w))
+                && text.starts_with(|c: char| c.is_ascii_lowercase());
+            prop_assert_eq!(is_event_type(&text), good);
+        }
     }
 
     proptest! {

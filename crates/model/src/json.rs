@@ -45,14 +45,16 @@ pub fn push_digits(out: &mut Vec<u8>, n: u64) {
 }
 
 /// The digits of a number, from this place on.
-fn decimal(mut n: u64) -> ([u8; 20], usize) {
+pub(crate) fn decimal(mut n: u64) -> ([u8; 20], usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (n % 10) as u8;
-        at -= 1;
-        n /= 10;
+    for pair in digits.as_chunks_mut::<2>().0.iter_mut().rev() {
+        let two = (n % 100) as u8;
+        *pair = [b'0' + two / 10, b'0' + two % 10];
+        n /= 100;
+        at -= 2;
         if n == 0 {
+            at += usize::from(two < 10);
             break;
         }
     }

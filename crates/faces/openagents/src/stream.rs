@@ -160,9 +160,10 @@ struct Batch(String);
 
 impl Batch {
     fn add(&mut self, id: &str, seq: u64) {
-        self.0.push_str(if self.0.is_empty() { "{\"accepted\":[[" } else { ",[" });
-        rialto_model::json::push_string(&mut self.0, id);
-        self.0.push(',');
+        // An id needs no escapes.
+        self.0.push_str(if self.0.is_empty() { "{\"accepted\":[[\"" } else { ",[\"" });
+        self.0.push_str(id);
+        self.0.push_str("\",");
         rialto_model::json::push_number(&mut self.0, seq);
         self.0.push(']');
     }

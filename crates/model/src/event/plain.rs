@@ -1,0 +1,302 @@
+//! Events as most are written, read in one pass: members by their names, header texts without escapes, each name once.
+//!
+//! Invariant: what this accepts, the full parser accepts with the same result; whatever is unusual, wrong or doubtful is
+//! left to it. Reading the envelope was a third of what a published event cost the server.
+
+use super::Visibility;
+use crate::limits;
+
+/// Nesting beyond this is left to the full parser.
+const DEPTH_MAX: usize = 32;
+
+/// The members of a plain event.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plain<'a> {
+    pub(super) id: Option<&'a str>,
+    pub(super) kind: Option<&'a str>,
+    pub(super) source: Option<&'a str>,
+    pub(super) target: Option<&'a str>,
+    pub(super) payload: Option<&'a str>,
+    pub(super) metadata: Option<&'a str>,
+    pub(super) network: Option<&'a str>,
+    pub(super) visibility: Option<Visibility>,
+}
+
+/// Reads a plain event; none if it is anything else.
+pub(super) fn read(text: &str) -> Option<Plain<'_>> {
+    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0 };
+    let mut out = Plain::default();
+    scan.skip_space();
+    scan.expect(b'{')?;
+    loop {
+        scan.skip_space();
+        let name = scan.plain_string()?;
+        scan.skip_space();
+        scan.expect(b':')?;
+        scan.skip_space();
+        match name {
+            "payload" => once(&mut out.payload, scan.object()?)?,
+            "metadata" => once(&mut out.metadata, scan.object()?)?,
+            "id" => once(&mut out.id, scan.plain_string()?)?,
+            "type" => once(&mut out.kind, scan.plain_string()?)?,
+            "source" => once(&mut out.source, scan.plain_string()?)?,
+            "target" => once(&mut out.target, scan.plain_string()?)?,
+            "network" => once(&mut out.network, scan.plain_string()?)?,
+            "visibility" => once(&mut out.visibility, Visibility::from_wire(scan.plain_string()?)?)?,
+            _ => return None,
+        }
+        scan.skip_space();
+        match scan.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    scan.skip_space();
+    (scan.at == scan.bytes.len()).then_some(out)
+}
+
+fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.replace(value).is_none().then_some(())
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// Each byte of the result has its top bit set where the byte of `word` is below `n` (n at most 128, bytes below 128).
+const fn below(word: u64, n: u8) -> u64 {
+    word.wrapping_sub(ONES * n as u64) & !word & TOPS
+}
+
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// Whether any of eight bytes ends a run of plain text: a quote, a backslash or a control character.
+const fn stops(word: u64) -> bool {
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    (below(word, 0x20) | below(quote, 1) | below(backslash, 1)) != 0
+}
+
+impl<'a> Scan<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then_some(())
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// Passes over text up to a quote, a backslash or a control character.
+    fn skip_plain(&mut self) {
+        while let Some(eight) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
+            if stops(u64::from_le_bytes(*eight)) {
+                break;
+            }
+            self.at += 8;
+        }
+        while self.peek().is_some_and(|b| b >= 0x20 && b != b'"' && b != b'\\') {
+            self.at += 1;
+        }
+    }
+
+    /// A string without escapes.
+    fn plain_string(&mut self) -> Option<&'a str> {
+        self.expect(b'"')?;
+        let start = self.at;
+        self.skip_plain();
+        let text = self.text.get(start..self.at)?;
+        self.expect(b'"')?;
+        Some(text)
+    }
+
+    /// A string; escapes by number are left to the full parser, which looks for halves of surrogate pairs.
+    fn string(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        loop {
+            self.skip_plain();
+            match self.next()? {
+                b'"' => return Some(()),
+                b'\\' => {
+                    if !matches!(self.next()?, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') {
+                        return None;
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A whole object on one line.
+    fn object(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        if self.peek()? != b'{' {
+            return None;
+        }
+        self.value(1)?;
+        self.text.get(start..self.at)
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        match self.peek()? {
+            b'"' => self.string(),
+            b'{' => self.members(depth, b'}'),
+            b'[' => self.members(depth, b']'),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    /// The members of an object, or the items of an array.
+    fn members(&mut self, depth: usize, end: u8) -> Option<()> {
+        self.at += 1;
+        self.skip_space();
+        if self.peek()? == end {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            if end == b'}' {
+                self.string()?;
+                self.skip_space();
+                self.expect(b':')?;
+                self.skip_space();
+            }
+            self.value(depth + 1)?;
+            self.skip_space();
+            match self.next()? {
+                b',' => self.skip_space(),
+                byte if byte == end => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        let rest = self.bytes.get(self.at..)?;
+        self.at += word.len();
+        rest.starts_with(word).then_some(())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.next()? {
+            b'0' => {}
+            b'1'..=b'9' => self.skip_digits(),
+            _ => return None,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        self.next()?.is_ascii_digit().then(|| self.skip_digits())
+    }
+
+    fn skip_digits(&mut self) {
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+}
+
+const _: () = assert!(DEPTH_MAX <= limits::PAYLOAD_DEPTH_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_at_quotes_backslashes_and_control_characters_only() {
+        for byte in 0..=255u8 {
+            let expected = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for place in 0..8 {
+                let mut eight = [b'x'; 8];
+                eight[place] = byte;
+                // Bytes above 127 may stop a run early, never run on wrongly; the walk by single bytes passes them.
+                assert!(stops(u64::from_le_bytes(eight)) == expected || byte >= 128, "{byte} at {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_plain_form_is_read() {
+        let text =
+            r#" {"type":"a.b", "source":"agent:a","target":"channel/é","id":"e1","network":"n","visibility":"direct",
+            "payload":{},"metadata":{}}"#
+                .replace('\n', " ");
+        let plain = read(&text).unwrap();
+        assert_eq!((plain.kind, plain.target, plain.payload), (Some("a.b"), Some("channel/é"), Some("{}")));
+        assert_eq!(plain.visibility, Some(Visibility::Direct));
+        let payload = r#"{"a":[1,-0.5e+3,"x\n\"",{"b":null}],"c": true ,"d":[] }"#;
+        let text = format!(r#"{{"payload":{payload}}}"#);
+        assert_eq!(read(&text).unwrap().payload, Some(payload));
+    }
+
+    #[test]
+    fn what_is_unusual_is_left_to_the_full_parser() {
+        for text in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            r#"{"x":1}"#,
+            r#"{"id":"a","id":"b"}"#,
+            r#"{"id":"\u0041"}"#,
+            r#"{"id":null}"#,
+            r#"{"payload":{"a":"\ud800"}}"#,
+            r#"{"payload":{"a":01}}"#,
+            r#"{"payload":{"a":1.}}"#,
+            r#"{"payload":[]}"#,
+            r#"{"payload":{"a":tru}}"#,
+            r#"{"payload":{"a":"\x"}}"#,
+            r#"{"payload":{,}}"#,
+            r#"{"payload":{"a":[1,]}}"#,
+            r#"{"payload":{"a" 1}}"#,
+            r#"{"payload":{}}x"#,
+            "{\"payload\":{\n}}",
+            "{\"id\":\"\u{1}\"}",
+            r#"{"id":"a",}"#,
+            r#"{"visibility":"secret"}"#,
+            r#"{"timestamp":5}"#,
+            r#"{"payload":{"a":-}}"#,
+            r#"{"payload":{"a":1e}}"#,
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        let deep = format!(r#"{{"payload":{{"a":{}1{}}}}}"#, "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
+        assert_eq!(read(&deep), None);
+    }
+}
