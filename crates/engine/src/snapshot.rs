@@ -66,7 +66,9 @@ impl State {
         let book = serde_json::to_vec(&self.book).unwrap_or_default();
         put_block(&mut out, &book);
         out.extend_from_slice(&(self.lists.streams.len() as u64).to_le_bytes());
-        for (key, list) in &self.lists.streams {
+        let mut streams: Vec<_> = self.lists.streams.iter().collect();
+        streams.sort_unstable_by_key(|(key, _)| **key);
+        for (key, list) in streams {
             let (tag, number) = key_parts(*key);
             out.push(tag);
             out.extend_from_slice(&number.to_le_bytes());

@@ -4,6 +4,7 @@
 
 use crate::route::StreamKey;
 use crate::state::MemberId;
+use indexmap::IndexMap;
 use rialto_model::Seq;
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ pub struct Acked {
 /// The lists of one network.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lists {
-    pub(crate) streams: BTreeMap<StreamKey, RoaringTreemap>,
+    /// Looked up with every event, so by hash. The order is chance: whoever walks them sorts what comes out.
+    pub(crate) streams: IndexMap<StreamKey, RoaringTreemap, foldhash::fast::FixedState>,
     pub(crate) acked: BTreeMap<MemberId, Acked>,
     /// Events that history keeps.
     pub(crate) kept: RoaringTreemap,
@@ -60,7 +62,7 @@ impl Lists {
     /// Who sent each of these events; those of the server are left out.
     pub(crate) fn sources(&self, seqs: &RoaringTreemap) -> BTreeMap<Seq, MemberId> {
         let mut out = BTreeMap::new();
-        for (key, list) in self.streams.range(StreamKey::Source(0)..=StreamKey::Source(MemberId::MAX)) {
+        for (key, list) in &self.streams {
             if let StreamKey::Source(member) = key
                 && !list.is_disjoint(seqs)
             {
@@ -79,7 +81,7 @@ impl Lists {
                 list.is_empty()
             });
             if empty {
-                self.streams.remove(key);
+                self.streams.swap_remove(key);
             }
         }
     }
@@ -96,6 +98,7 @@ impl Lists {
             *list |= kept;
             !list.is_empty()
         });
+        held.values_mut().for_each(|keys| keys.sort_unstable());
         held
     }
 }

@@ -313,6 +313,15 @@ pub struct EventParts<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span(u32, u32);
 
+/// Bytes of the member names and punctuation of the canonical text.
+const NAMES_LEN: usize = concat!(
+    r#"{"id":"","type":"","source":"","target":"","payload":,"metadata":,"#,
+    r#""timestamp":,"network":"","visibility":""}"#
+)
+.len();
+/// Digits of a stamp in this age.
+const STAMP_LEN: usize = 13;
+
 /// An event of the network: immutable, all nine fields, canonical JSON on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -336,53 +345,45 @@ pub struct Event {
 impl Event {
     /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
     pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
+        // Exact for a target without escapes and a stamp of this age, so that nothing is moved when the text is boxed.
+        let mut text = String::with_capacity(
+            NAMES_LEN
+                + STAMP_LEN
+                + parts.id.len()
+                + parts.kind.len()
+                + parts.source.len()
+                + parts.target.len()
+                + parts.payload.len()
+                + parts.metadata.len()
+                + parts.network.len()
+                + parts.visibility.as_str().len(),
+        );
+        let put = |text: &mut String, before: &str, value: &str| {
+            text.push_str(before);
+            let start = text.len();
+            text.push_str(value);
+            span(start, value.len())
+        };
+        let id = put(&mut text, "{\"id\":\"", parts.id);
+        let kind = put(&mut text, "\",\"type\":\"", parts.kind);
+        let source = put(&mut text, "\",\"source\":\"", parts.source);
+        text.push_str("\",\"target\":");
+        let start = text.len() + 1;
+        json::push_string(&mut text, parts.target);
+        let target = span(start, text.len() - start - 1);
         let escaped_target = parts.target.contains(['"', '\\']);
-        let mut quoted = String::new();
-        if escaped_target {
-            json::push_string(&mut quoted, parts.target);
-        }
-        let escaped = quoted.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
-        let target = escaped.unwrap_or(parts.target);
-        let (digits, from) = json::decimal(parts.timestamp);
-        let stamp = digits.get(from..).and_then(|d| std::str::from_utf8(d).ok()).unwrap_or_default();
-        let pieces = [
-            "{\"id\":\"",
-            parts.id,
-            "\",\"type\":\"",
-            parts.kind,
-            "\",\"source\":\"",
-            parts.source,
-            "\",\"target\":\"",
-            target,
-            "\",\"payload\":",
-            parts.payload,
-            ",\"metadata\":",
-            parts.metadata,
-            ",\"timestamp\":",
-            stamp,
-            ",\"network\":\"",
-            parts.network,
-            "\",\"visibility\":\"",
-            parts.visibility.as_str(),
-            "\"}",
-        ];
-        // One allocation of the exact size. Values stand at the odd places.
-        let text = pieces.concat().into_boxed_str();
-        let mut spans = [Span::default(); 6];
-        let mut at = 0;
-        for (i, [name, value]) in pieces.as_chunks::<2>().0.iter().enumerate() {
-            at += name.len();
-            if let Some(place) = spans.get_mut(i) {
-                *place = span(at, value.len());
-            }
-            at += value.len();
-        }
-        let [id, kind, source, target, payload, metadata] = spans;
+        let payload = put(&mut text, ",\"payload\":", parts.payload);
+        let metadata = put(&mut text, ",\"metadata\":", parts.metadata);
+        text.push_str(",\"timestamp\":");
+        json::push_number(&mut text, parts.timestamp);
+        put(&mut text, ",\"network\":\"", parts.network);
+        put(&mut text, "\",\"visibility\":\"", parts.visibility.as_str());
+        text.push_str("\"}");
         Event {
             seq,
             timestamp: parts.timestamp,
             visibility: parts.visibility,
-            text,
+            text: text.into_boxed_str(),
             id,
             kind,
             source,

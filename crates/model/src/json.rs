@@ -125,7 +125,9 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 
 /// Appends `text` as a JSON string with its quotes.
 pub fn push_string(out: &mut String, text: &str) {
-    if text.bytes().any(|b| b == b'"' || b == b'\\' || b < 0x20) {
+    // Without an early end the look is a few instructions for many bytes.
+    let odd = |b: u8| u8::from(b == b'"') | u8::from(b == b'\\') | u8::from(b < 0x20);
+    if text.bytes().fold(0, |found, b| found | odd(b)) != 0 {
         out.push_str(&serde_json::Value::from(text).to_string());
     } else {
         out.push('"');

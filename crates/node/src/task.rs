@@ -42,7 +42,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// A buffer larger than this is not kept for the next batch.
 const BATCH_BYTES_KEPT: usize = 4 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
-const RECENT_EVENTS: usize = 2 * BATCH_EVENTS;
+const RECENT_EVENTS: usize = BATCH_EVENTS;
 /// Bytes of them kept at hand.
 const RECENT_BYTES: usize = 32 << 20;
 
