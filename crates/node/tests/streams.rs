@@ -58,8 +58,14 @@ impl Stream {
 
     /// Everything until it is quiet.
     async fn heard(&mut self) -> Heard {
+        self.heard_of(0).await
+    }
+
+    /// Everything until so many answers came and it is quiet.
+    async fn heard_of(&mut self, answers: usize) -> Heard {
         let mut heard = Heard::default();
-        while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(200), self.inbox.recv()).await {
+        let patience = |heard: &Heard| Duration::from_millis(if heard.answers.len() < answers { 10_000 } else { 200 });
+        while let Ok(Some(outs)) = tokio::time::timeout(patience(&heard), self.inbox.recv()).await {
             for item in outs {
                 match item {
                     Out::Delivery(part) => heard.delivered.extend(part.records().iter().map(|r| r.event.seq)),
@@ -267,7 +273,7 @@ async fn after_the_disk_heals_positions_have_no_gap() {
             alice.send(&[note(&format!("r{round}-{i}"), "agent:broadcast")]).await;
             tokio::task::yield_now().await;
         }
-        let heard = alice.heard().await;
+        let heard = alice.heard_of(20).await;
         assert_eq!(heard.answers.len(), 20, "{heard:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
         alice = Stream::of(&network, "agent:alice").await;
