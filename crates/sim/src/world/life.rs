@@ -180,11 +180,20 @@ impl World {
     /// What happens while nobody runs.
     pub(crate) fn between(&mut self, end: End) {
         self.counts.restarts += 1;
-        if let Some((path, offset, mask)) = self.rot.take() {
-            // A file that was set aside or written anew is whole without this.
-            if byte_at(&self.disk, &path, offset) == Some(mask.0) {
-                let _ = self.disk.flip(&path, offset, mask.1);
+        let rotten = self.rot.take();
+        self.rotted.extend(rotten.clone());
+        for (path, offset, mask) in self.rotted.clone() {
+            // A file that was written anew is whole without this; one that was set aside has another name.
+            for path in [path.with_extension("damaged"), path] {
+                if byte_at(&self.disk, &path, offset) == Some(mask.0) {
+                    let _ = self.disk.flip(&path, offset, mask.1);
+                }
             }
+        }
+        // A power cut may bring back a snapshot that was removed or set aside, as rotten as it was. Other names are used
+        // again for other bytes.
+        self.rotted.retain(|(path, ..)| path.extension().is_some_and(|e| e == "snap"));
+        if rotten.is_some() {
             return;
         }
         let End::Rot { file, byte, bit } = end else { return };

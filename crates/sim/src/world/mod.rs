@@ -75,6 +75,9 @@ struct Net {
     shaky: bool,
 }
 
+/// A byte that rotted: file, offset, its value now and the bits that changed.
+type Rot = (PathBuf, u64, (u8, u8));
+
 /// The world.
 pub(crate) struct World {
     disk: FaultDisk,
@@ -91,8 +94,10 @@ pub(crate) struct World {
     trouble: bool,
     /// It will go on failing until it is healed.
     lasting: bool,
-    /// A byte that rotted: file, offset, its value now and the bits that changed.
-    rot: Option<(PathBuf, u64, (u8, u8))>,
+    /// What rotted and is not made whole yet.
+    rot: Option<Rot>,
+    /// What rotted before and may come back.
+    rotted: Vec<Rot>,
     /// Everything seen is printed.
     loud: bool,
 }
@@ -114,6 +119,7 @@ impl World {
             trouble: false,
             lasting: false,
             rot: None,
+            rotted: Vec::new(),
             loud: std::env::var_os("RIALTO_SIM_TRACE").is_some(),
         }
     }
