@@ -102,7 +102,7 @@ pub(crate) async fn drive(
     loop {
         let done = load.done() - first;
         let begun = bytes.div_ceil(length);
-        let stop = budget.spent()? || most.is_some_and(|most| begun >= most);
+        let stop = begun > 0 && budget.spent()? || most.is_some_and(|most| begun >= most);
         if stop && bytes % length == 0 && out.is_empty() && done >= begun {
             return Ok(begun);
         }

@@ -24,8 +24,8 @@ pub struct Progress {
 /// Everything a measurement needs.
 pub(crate) struct Lab<'a> {
     // In this order they are dropped: processes before the folder they write to.
-    nats: Option<Nats>,
-    rialto: Option<Rialto>,
+    nats: Option<(Nats, PathBuf)>,
+    rialto: Option<(Rialto, PathBuf)>,
     pub(crate) options: &'a Options,
     pub(crate) peers: Vec<Program>,
     place: Place,
@@ -70,24 +70,28 @@ impl<'a> Lab<'a> {
         if self.nats.is_none() {
             let folder = self.folder("nats");
             let program = self.peers.first().ok_or_else(|| BenchError::Missing(NO_NATS.to_owned()))?;
-            self.nats = Some(Nats::start(program, &folder, false).await?);
+            self.nats = Some((Nats::start(program, &folder, false).await?, folder));
         }
-        self.nats.as_ref().ok_or_else(|| BenchError::Missing(NO_NATS.to_owned()))
+        self.nats.as_ref().map(|(nats, _)| nats).ok_or_else(|| BenchError::Missing(NO_NATS.to_owned()))
     }
 
     /// A node with its defaults.
     pub(crate) async fn rialto(&mut self) -> Result<&Rialto, BenchError> {
         if self.rialto.is_none() {
             let folder = self.folder("rialto");
-            self.rialto = Some(Rialto::start(&self.options.program, &folder).await?.0);
+            self.rialto = Some((Rialto::start(&self.options.program, &folder).await?.0, folder));
         }
-        self.rialto.as_ref().ok_or_else(|| BenchError::Missing("the node is gone".to_owned()))
+        self.rialto.as_ref().map(|(node, _)| node).ok_or_else(|| BenchError::Missing("the node is gone".to_owned()))
     }
 
-    /// Ends the shared servers: what follows has the machine for itself.
+    /// Ends the shared servers and removes what they stored: what follows has the machine for itself, and a long run
+    /// takes no more of the disk than its largest part.
     pub(crate) fn clear(&mut self) {
-        self.nats = None;
-        self.rialto = None;
+        let (nats, rialto) = (self.nats.take(), self.rialto.take());
+        let folders = [nats.map(|(_, folder)| folder), rialto.map(|(_, folder)| folder)];
+        for folder in folders.into_iter().flatten() {
+            std::fs::remove_dir_all(folder).ok(); // else it goes with the whole place
+        }
     }
 
     /// A fresh network on the shared node.

@@ -35,6 +35,7 @@ pub async fn run(options: &Options, watcher: Watcher<'_>) -> Result<Report, Benc
         return Err(BenchError::Missing("CPU time is read from /proc, which this system does not have".to_owned()));
     }
     let mut lab = lab::Lab::new(options, watcher)?;
+    place::has_room(lab.place().path(), options.scaled(8 << 30, 2 << 30, 256 << 20))?;
     let host = Host::look(lab.place().path(), &options.version, lab.peers.first());
     let rows = goals::run(&mut lab).await?;
     Ok(Report::new(host, rows, options.enforce))

@@ -37,6 +37,22 @@ impl Place {
     }
 }
 
+/// Fails where there is less room than a run may need: a node refuses writes before the disk is full.
+pub(crate) fn has_room(path: &Path, bytes: u64) -> Result<(), BenchError> {
+    let found = rustix::fs::statvfs(path).map_err(std::io::Error::from).doing(format!("look at {}", path.display()))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if free >= bytes {
+        return Ok(());
+    }
+    let in_gib = |n: u64| n as f64 / f64::from(1 << 30);
+    Err(BenchError::Missing(format!(
+        "{:.1} GiB are free at {} where up to {:.1} GiB may be needed: choose another disk with --folder",
+        in_gib(free),
+        path.display(),
+        in_gib(bytes)
+    )))
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         // Nobody can be told any more; what stays behind has our name on it.
@@ -47,6 +63,14 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_little_room_is_said_before_anything_is_started() {
+        let within = tempfile::tempdir().unwrap();
+        assert!(has_room(within.path(), 1).is_ok());
+        let error = has_room(within.path(), u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("--folder"), "{error}");
+    }
 
     #[test]
     fn it_is_gone_afterwards() {

@@ -47,7 +47,7 @@ pub(crate) async fn core(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
         lab.step(format!("goal 6: the core without a carrier, pass {pass}"));
         let mut budget = Budget::begin(child.pid(), length)?;
         let mut done = 0;
-        while !budget.spent()? {
+        while done == 0 || !budget.spent()? {
             done += child.round(SIZE).await?;
         }
         let peer = budget.end(done)?;
@@ -99,15 +99,17 @@ async fn posts(address: SocketAddr, pid: u32, request: Vec<u8>, length: Length) 
         let (request, count, stop) = (request.clone(), count.clone(), stop.clone());
         all.spawn(async move {
             let mut socket = Socket::connect(address).await?;
-            while !stop.load(Ordering::Relaxed) {
+            loop {
                 socket.write(&request).await?;
                 let answer = http::answer(&mut socket).await?;
                 if answer.status != 200 {
                     answer.json()?;
                 }
                 count.fetch_add(1, Ordering::Relaxed);
+                if stop.load(Ordering::Relaxed) {
+                    return Ok::<(), BenchError>(());
+                }
             }
-            Ok::<(), BenchError>(())
         });
     }
     while !budget.spent()? {
@@ -136,9 +138,7 @@ pub(crate) async fn grpc(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
         lab.step(format!("goal 8: gRPC ingest, pass {pass}"));
         let name = lab.name("g");
         let node = lab.rialto().await?;
-        let mut budget = Budget::begin(node.pid(), length)?;
-        let sent = grpc::ingest(node.address, &network, &name, SIZE, &mut budget).await?;
-        pairs.push((budget.end(sent)?, peer));
+        pairs.push((grpc::ingest(node, &network, &name, SIZE, length).await?, peer));
     }
     Ok(vec![GRPC.compared(&per_cpu(&pairs)).sized(SIZE)])
 }

@@ -38,7 +38,7 @@ impl Goal {
     }
 }
 
-/// Runs everything that was asked for: what is compared with the peer first, then what needs the machine for itself.
+/// Runs everything that was asked for, each goal with fresh servers.
 pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     lab.total = steps(lab);
@@ -48,27 +48,21 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
             let found = goal(lab, number).await;
             rows.extend(or_why_not(lab, RowId::Goal(number), found));
         }
-        if number == LAST_BEFORE_SEARCH && lab.options.wants(Part::Search) {
-            let found = search::run(lab).await;
-            rows.extend(or_why_not(lab, RowId::Row("search".to_owned()), found));
-        }
-        if number == LAST_BEFORE_SEARCH {
-            lab.clear();
-        }
+    }
+    if lab.options.wants(Part::Search) {
+        let found = search::run(lab).await;
+        rows.extend(or_why_not(lab, RowId::Row("search".to_owned()), found));
     }
     if let Some(file) = &lab.options.curves {
         let curves = growth::curves(lab).await?;
         std::fs::write(file, crate::svg::draw(&curves)).doing(format!("write {}", file.display()))?;
         rows.extend(curves.rows());
     }
-    lab.clear();
     Ok(rows)
 }
 
 /// The goal that is made of the machine's limits.
 const LIMITS: u32 = 4;
-/// Up to here goals share a node and the peer; those after it start their own.
-const LAST_BEFORE_SEARCH: u32 = 8;
 
 async fn goal(lab: &mut Lab<'_>, number: u32) -> Result<Vec<Row>, BenchError> {
     match number {
@@ -92,12 +86,10 @@ async fn goal(lab: &mut Lab<'_>, number: u32) -> Result<Vec<Row>, BenchError> {
     }
 }
 
-/// What failed is a row that says why, so that the rest of a long run is not lost; what follows gets fresh servers.
+/// What failed is a row that says why, so that the rest of a long run is not lost.
 fn or_why_not(lab: &mut Lab<'_>, id: RowId, found: Result<Vec<Row>, BenchError>) -> Vec<Row> {
-    found.unwrap_or_else(|error| {
-        lab.clear();
-        vec![Row::failed(id, &error.to_string())]
-    })
+    lab.clear();
+    found.unwrap_or_else(|error| vec![Row::failed(id, &error.to_string())])
 }
 
 /// Measurements ahead, about.

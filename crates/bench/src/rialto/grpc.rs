@@ -1,7 +1,7 @@
 //! The stream conversation over gRPC: protobuf events encoded before, many to a write, and acks counted.
 
-use super::Network;
-use crate::budget::Budget;
+use super::{Network, Rialto};
+use crate::budget::{Budget, Length, Sample};
 use crate::drive::PATIENCE;
 use crate::error::{BenchError, Doing};
 use crate::goals::WINDOW;
@@ -20,14 +20,14 @@ const CHUNK: u64 = 256;
 /// What a stream may have on its way to us.
 const RECEIVE_BYTES: u32 = 4 << 20;
 
-/// Publishes on one stream until the budget is spent, and waits for the last ack. Gives how many events it were.
+/// Publishes on one stream, and waits for the last ack.
 pub(crate) async fn ingest(
-    address: SocketAddr,
+    node: &Rialto,
     network: &Network,
     name: &str,
     size: usize,
-    budget: &mut Budget,
-) -> Result<u64, BenchError> {
+    length: Length,
+) -> Result<Sample, BenchError> {
     let (chunks, body) = mpsc::channel::<Bytes>(4);
     let source = format!("agent:{name}");
     let join = [
@@ -39,18 +39,19 @@ pub(crate) async fn ingest(
         ("network", network.id.clone()),
     ];
     send(&chunks, message(&join).into()).await?;
-    let mut answers = Answers { body: connect(address, network, body).await?, input: BytesMut::new() };
+    let mut answers = Answers { body: connect(node.address, network, body).await?, input: BytesMut::new() };
     answers.more().await?; // the join's ack: nothing is measured before it
     let first = answers.acked()?;
     if first != 1 {
         return Err(BenchError::answer("gRPC: the join was not answered"));
     }
     let chunk = Bytes::from(event(size, &source).repeat(usize::try_from(CHUNK).unwrap_or(1)));
+    let mut budget = Budget::begin(node.pid(), length)?;
     let (mut sent, mut acked) = (0, 0);
     loop {
-        let stop = budget.spent()?;
+        let stop = sent > 0 && budget.spent()?;
         if stop && acked >= sent {
-            return Ok(sent);
+            return budget.end(sent);
         }
         tokio::select! {
             permit = chunks.reserve(), if !stop && sent + CHUNK <= acked + WINDOW => {
