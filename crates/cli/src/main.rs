@@ -23,10 +23,6 @@ use clap::Parser;
 use jiff::tz::TimeZone;
 use std::process::ExitCode;
 
-/// Events are many small allocations made on one thread and freed on another, which this allocator is good at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
