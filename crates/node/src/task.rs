@@ -8,10 +8,11 @@ mod acks;
 mod intake;
 pub(crate) mod load;
 mod look;
+mod pages;
 mod recover;
 
-use crate::command::{Answered, Command, Found, Out, PageAnswer, Reply};
-use crate::delivery::{Sessions, Wants, id_key};
+use crate::command::{Answered, Command, Found, Out, Reply};
+use crate::delivery::{Sessions, id_key};
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
@@ -20,9 +21,9 @@ use crate::texts::Texts;
 use rialto_engine::bugs;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
-use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, View, Viewer};
+use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Fault, Seq, limits};
+use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -400,70 +401,6 @@ impl Task {
             Principal::Holder { .. } => {
                 Err(Fault::new(ErrorCode::Unauthenticated, "say who reads: join, then show the session id"))
             }
-        }
-    }
-
-    fn page(
-        &mut self,
-        caller: &Caller,
-        view: View,
-        filter: &rialto_engine::Filter,
-        position: Option<Seq>,
-        (max, wanted): (usize, usize),
-        now: Clock,
-    ) -> Result<PageAnswer, Fault> {
-        let viewer = self.viewer_of(caller, now)?;
-        if let (View::Inbox, Viewer::Member(id)) = (view, viewer) {
-            self.engine.receive_queue(id, &mut self.fx);
-            self.decided(Ok(()))?;
-        }
-        let state = &self.engine.state;
-        let (tracked, oldest, head) = (state.is_tracked(), state.book.purged, self.committed);
-        let page = match (view, viewer) {
-            (View::Inbox, Viewer::Member(id)) if !tracked => {
-                let lens = state.lens(viewer);
-                let (seqs, exhausted) = self.poll_ring(id, filter, wanted)?;
-                rialto_engine::Page { exhausted, seqs, lens }
-            }
-            _ => state.page(viewer, view, filter, position, head, max)?,
-        };
-        Ok(PageAnswer { page, viewer, head, oldest, tracked })
-    }
-
-    /// What an at-most-once member's poll gets: it leaves the ring with this answer, all else stays.
-    fn poll_ring(
-        &mut self,
-        member: u32,
-        filter: &rialto_engine::Filter,
-        wanted: usize,
-    ) -> Result<(Vec<Seq>, bool), Fault> {
-        let mut sessions = std::mem::take(&mut self.sessions);
-        let (mut taken, mut bytes, mut left, mut failed) = (0, 0, false, None);
-        let after = filter.after.unwrap_or(0);
-        let seqs = sessions.take_from_ring(member, |seq| {
-            let passing = match self.record_at(seq) {
-                Ok(record) => record.filter(|r| filter.passes(r)),
-                Err(fault) => {
-                    failed = Some(fault);
-                    return Wants::Leave;
-                }
-            };
-            let Some(record) = passing else { return Wants::Leave };
-            if seq <= after {
-                return Wants::Drop;
-            }
-            if taken >= wanted || bytes >= limits::PAGE_BYTES_MAX {
-                left = true;
-                return Wants::Leave;
-            }
-            taken += 1;
-            bytes += record.event.json().len();
-            Wants::Take
-        });
-        self.sessions = sessions;
-        match failed.filter(|_| seqs.is_empty()) {
-            Some(fault) => Err(fault),
-            None => Ok((seqs, !left)),
         }
     }
 

@@ -1,0 +1,68 @@
+//! Pages of history and inboxes: which events a read may look at.
+
+use super::Task;
+use crate::command::PageAnswer;
+use crate::delivery::Wants;
+use rialto_engine::{Caller, Clock, Filter, Page, View, Viewer};
+use rialto_model::{Fault, Seq, limits};
+
+impl Task {
+    pub(super) fn page(
+        &mut self,
+        caller: &Caller,
+        view: View,
+        filter: &Filter,
+        position: Option<Seq>,
+        (max, wanted): (usize, usize),
+        now: Clock,
+    ) -> Result<PageAnswer, Fault> {
+        let viewer = self.viewer_of(caller, now)?;
+        if let (View::Inbox, Viewer::Member(id)) = (view, viewer) {
+            self.engine.receive_queue(id, &mut self.fx);
+            self.decided(Ok(()))?;
+        }
+        let state = &self.engine.state;
+        let (tracked, oldest, head) = (state.is_tracked(), state.book.purged, self.committed);
+        let page = match (view, viewer) {
+            (View::Inbox, Viewer::Member(id)) if !tracked => {
+                let lens = state.lens(viewer);
+                let (seqs, exhausted) = self.poll_ring(id, filter, wanted)?;
+                Page { exhausted, seqs, lens }
+            }
+            _ => state.page(viewer, view, filter, position, head, max)?,
+        };
+        Ok(PageAnswer { page, viewer, head, oldest, tracked })
+    }
+
+    /// What an at-most-once member's poll gets: it leaves the ring with this answer, all else stays.
+    fn poll_ring(&mut self, member: u32, filter: &Filter, wanted: usize) -> Result<(Vec<Seq>, bool), Fault> {
+        let mut sessions = std::mem::take(&mut self.sessions);
+        let (mut taken, mut bytes, mut left, mut failed) = (0, 0, false, None);
+        let after = filter.after.unwrap_or(0);
+        let seqs = sessions.take_from_ring(member, |seq| {
+            let passing = match self.record_at(seq) {
+                Ok(record) => record.filter(|r| filter.passes(r)),
+                Err(fault) => {
+                    failed = Some(fault);
+                    return Wants::Leave;
+                }
+            };
+            let Some(record) = passing else { return Wants::Leave };
+            if seq <= after {
+                return Wants::Drop;
+            }
+            if taken >= wanted || bytes >= limits::PAGE_BYTES_MAX {
+                left = true;
+                return Wants::Leave;
+            }
+            taken += 1;
+            bytes += record.event.json().len();
+            Wants::Take
+        });
+        self.sessions = sessions;
+        match failed.filter(|_| seqs.is_empty()) {
+            Some(fault) => Err(fault),
+            None => Ok((seqs, !left)),
+        }
+    }
+}
