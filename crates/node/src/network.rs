@@ -28,6 +28,12 @@ pub(crate) struct Shared {
 /// A handle to one network. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Network {
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// What a handle holds.
+#[derive(Debug)]
+pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) head: watch::Receiver<Seq>,
@@ -49,42 +55,42 @@ fn gone() -> Fault {
 impl Network {
     /// Id.
     pub fn id(&self) -> &str {
-        &self.shared.id
+        &self.handle.shared.id
     }
 
     /// Current settings.
     pub fn settings(&self) -> Settings {
-        self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.handle.shared.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the network takes writes: replay is done and the disk does not refuse.
     pub fn is_ready(&self) -> bool {
-        self.shared.ready.load(Ordering::Acquire) && !self.commands.is_closed()
+        self.handle.shared.ready.load(Ordering::Acquire) && !self.handle.commands.is_closed()
     }
 
     /// Whether this hash is one of its tokens.
     pub fn has_token(&self, sha256: &[u8; 32]) -> bool {
-        self.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
+        self.handle.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
     }
 
     /// Counters for `/metrics`.
     pub fn counters(&self) -> &Counters {
-        &self.shared.counters
+        &self.handle.shared.counters
     }
 
     /// The last committed position, and a way to wait for the next.
     pub fn head(&self) -> watch::Receiver<Seq> {
-        self.head.clone()
+        self.handle.head.clone()
     }
 
     /// A number for a new connection.
     pub fn connection(&self) -> u64 {
-        self.shared.connections.fetch_add(1, Ordering::Relaxed)
+        self.handle.shared.connections.fetch_add(1, Ordering::Relaxed)
     }
 
     async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Fault> {
         let (tx, rx) = oneshot::channel();
-        match self.commands.try_send(make(tx)) {
+        match self.handle.commands.try_send(make(tx)) {
             Ok(()) => rx.await.map_err(|_| gone()),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Err(Fault::new(ErrorCode::RateLimited, "the network's input queue is full")
@@ -117,18 +123,18 @@ impl Network {
     ) -> Result<(), Fault> {
         let reply = Reply::Stream(connection, outbox.clone());
         let command = Command::Emit { connection, caller: caller.clone(), texts, reply };
-        self.commands.send(command).await.map_err(|_| gone())
+        self.handle.commands.send(command).await.map_err(|_| gone())
     }
 
     /// Ends a stream: its member is offline, its mail stays.
     pub async fn close_stream(&self, connection: u64) {
-        let _ = self.commands.send(Command::CloseStream { connection }).await;
+        let _ = self.handle.commands.send(Command::CloseStream { connection }).await;
     }
 
     /// Also sends what is never stored to a reader that follows by cursor, until [`Network::close_stream`].
     pub async fn watch(&self, connection: u64, caller: &Arc<Caller>, outbox: &Outbox) {
         let command = Command::Watch { connection, caller: caller.clone(), outbox: outbox.clone() };
-        let _ = self.commands.send(command).await;
+        let _ = self.handle.commands.send(command).await;
     }
 
     /// Acks by event ids or up to one; gives how many there were.
@@ -192,13 +198,13 @@ impl Network {
 
     /// Notes that a poll hands these events to its member.
     pub(crate) async fn shown(&self, member: u32, seqs: Vec<Seq>) {
-        let _ = self.commands.send(Command::Shown { member, seqs }).await;
+        let _ = self.handle.commands.send(Command::Shown { member, seqs }).await;
     }
 
     /// The position to read on from: `seq:n` or an event id. One that was never reached or is purged is unknown; a
     /// lenient reader begins again.
     pub async fn cursor(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
-        let head = *self.head.borrow();
+        let head = *self.handle.head.borrow();
         let (seq, purged) = match numbered(cursor)? {
             Some(seq) => (Some(seq).filter(|seq| *seq <= head), 0),
             None => {
@@ -231,8 +237,9 @@ impl Network {
         if seqs.is_empty() {
             return Ok(Vec::new());
         }
-        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        self.host
+        let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
+        self.handle
+            .host
             .blocking(move || crate::query::read_records(store.as_ref(), number, &id, &seqs))
             .await
             .map_err(|_| Fault::from(ErrorCode::Internal))?
@@ -247,8 +254,9 @@ impl Network {
         if seqs.is_empty() {
             return Ok((Vec::new(), 0));
         }
-        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        self.host
+        let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
+        self.handle
+            .host
             .blocking(move || crate::query::read_some(store.as_ref(), number, &id, &seqs, bytes))
             .await
             .map_err(|_| Fault::from(ErrorCode::Internal))?
@@ -301,7 +309,7 @@ impl Network {
 
     /// The network's number in the store.
     pub fn number(&self) -> u32 {
-        self.shared.number
+        self.handle.shared.number
     }
 
     /// Redacts an event: a logged tombstone, its payload overwritten on disk, its search row removed.
@@ -311,8 +319,8 @@ impl Network {
             record.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here")))?;
         let seq = record.event.seq;
         let result = self.admin(AdminOp::Redact(seq)).await?;
-        let (store, index, number) = (self.store.clone(), self.index.clone(), self.shared.number);
-        let erased = self.host.blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
+        let (store, index, number) = (self.handle.store.clone(), self.handle.index.clone(), self.handle.shared.number);
+        let erased = self.handle.host.blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
         let failed = |what: String| {
             tracing::error!(%what, "redaction did not finish");
             Fault::new(
@@ -321,7 +329,7 @@ impl Network {
             )
         };
         erased.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-        let _ = self.commands.send(Command::Forget { seq }).await;
+        let _ = self.handle.commands.send(Command::Forget { seq }).await;
         Ok(result)
     }
 
@@ -332,7 +340,7 @@ impl Network {
 
     pub(crate) async fn stop(&self) {
         let (reply, done) = oneshot::channel();
-        if self.commands.send(Command::Stop { reply }).await.is_ok() {
+        if self.handle.commands.send(Command::Stop { reply }).await.is_ok() {
             let _ = done.await;
         }
     }

@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::host::Host;
 use crate::metrics::Counters;
-use crate::network::{Network, Shared};
+use crate::network::{Handle, Network, Shared};
 use crate::task::load::{self, LoadError};
 use crate::task::{LogPlace, Task};
 use rialto_engine::mods::{self, ModConfig};
@@ -124,6 +124,7 @@ struct Inner {
     networks: RwLock<Vec<Network>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     admin: Secret,
+    admin_sha256: [u8; 32],
     next_number: AtomicU64,
     stopping: AtomicBool,
     started: Instant,
@@ -177,13 +178,15 @@ impl Node {
     /// A node made of given parts.
     pub async fn open_with(parts: Parts) -> Result<Node, OpenError> {
         let Parts { store, data, index, host, snapshot_bytes } = parts;
+        let admin = host.secret()?;
         let node = Node {
             inner: Arc::new(Inner {
                 store: store.clone(),
                 data,
                 networks: RwLock::new(Vec::new()),
                 tasks: Mutex::new(Vec::new()),
-                admin: host.secret()?,
+                admin_sha256: admin.sha256(),
+                admin,
                 next_number: AtomicU64::new(1),
                 stopping: AtomicBool::new(false),
                 started: Instant::now(),
@@ -228,7 +231,7 @@ impl Node {
         let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes };
         let task = Task::new(self.inner.host.clone(), shared.clone(), engine, log, inbox, head_tx);
         let (store, index, host) = (self.inner.store.clone(), self.inner.index.clone(), self.inner.host.clone());
-        let network = Network { shared, commands, head, store, index, host };
+        let network = Network { handle: Arc::new(Handle { shared, commands, head, store, index, host }) };
         self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));
         network
@@ -384,7 +387,7 @@ impl Node {
 
     /// Whether this is the operator's secret.
     pub fn is_operator(&self, sha256: &[u8; 32]) -> bool {
-        same(&self.inner.admin.sha256(), sha256)
+        same(&self.inner.admin_sha256, sha256)
     }
 
     /// The operator's secret of this run.

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// Events looked at in one go: thousands at a time cost half as much as a few.
 const CHUNK: u64 = 8192;
-/// Rest between rounds when there is nothing to do, and when there is: commits come first.
+/// Rest between rounds when less than a chunk waits (a search reads the log's tail itself), and when more does: commits
+/// come first.
 const PAUSE: Duration = Duration::from_millis(50);
 const BREATH: Duration = Duration::from_millis(1);
 /// How much the thread gives way to what serves (0 is not at all, 19 is most).
@@ -140,12 +141,12 @@ impl Follower {
 fn round(node: &crate::Node, index: &SearchIndex) -> bool {
     let mut busy = false;
     for network in node.networks() {
-        let shared = &network.shared;
+        let shared = &network.handle.shared;
         let head = *network.head().borrow();
         match catch_up(node.store().as_ref(), index, shared.number, &shared.id, head) {
             Ok(through) => {
                 Counters::set(&shared.counters.indexed, through);
-                busy |= *network.head().borrow() > through;
+                busy |= *network.head().borrow() > through + CHUNK;
             }
             Err(error) => tracing::warn!(network = network.id(), %error, "search index lags"),
         }
@@ -194,14 +195,15 @@ impl Network {
         if words(text).is_empty() {
             return Err(Fault::new(ErrorCode::InvalidArgument, "say what to search for").field("search"));
         }
-        let Some(index) = self.index.clone() else {
+        let Some(index) = self.handle.index.clone() else {
             return Err(Fault::new(ErrorCode::Unsupported, "search is switched off on this node"));
         };
         let answer = self.page(caller, View::Log, filter, None, 1).await?;
         let (lens, head, viewer, oldest) = (answer.page.lens, answer.head, answer.viewer, answer.oldest);
-        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
+        let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
         let (filter, text) = (filter.clone(), text.to_owned());
         let found = self
+            .handle
             .host
             .blocking(move || -> Result<Vec<Arc<EventRecord>>, Fault> {
                 let unavailable = |e: rialto_store::StoreError| {
@@ -251,14 +253,14 @@ impl Network {
 
     /// Events that the index has not reached yet; nothing where there is no index.
     pub fn search_lag(&self) -> Option<u64> {
-        let through = self.shared.counters.indexed.load(std::sync::atomic::Ordering::Relaxed);
-        self.index.as_ref().map(|_| self.head.borrow().saturating_sub(through))
+        let through = self.handle.shared.counters.indexed.load(std::sync::atomic::Ordering::Relaxed);
+        self.handle.index.as_ref().map(|_| self.handle.head.borrow().saturating_sub(through))
     }
 
     /// How far the index has come.
     pub async fn indexed_through(&self) -> Option<Seq> {
-        let (index, number) = (self.index.clone()?, self.shared.number);
-        self.host.blocking(move || index.indexed_through(number).ok()).await.ok()?
+        let (index, number) = (self.handle.index.clone()?, self.handle.shared.number);
+        self.handle.host.blocking(move || index.indexed_through(number).ok()).await.ok()?
     }
 }
 

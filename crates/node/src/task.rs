@@ -34,6 +34,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Batches between decision and commit: one flushes while the next gathers.
 const FLIGHTS_MAX: usize = 2;
+/// A batch of so many events is handed over behind another, so that the disk never waits for it.
+const PIPELINE_EVENTS: usize = 256;
+/// Turns given to senders while a batch is gathered.
+const GATHER_TURNS: usize = 8;
 /// Events of one connection taken in a row before others have their turn.
 const TURN_EVENTS: usize = 256;
 /// Events decided in one batch, about.
@@ -43,7 +47,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// A buffer larger than this is not kept for the next batch.
 const BATCH_BYTES_KEPT: usize = 4 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
-const RECENT_EVENTS: usize = BATCH_EVENTS;
+const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
 /// Bytes of them kept at hand.
 const RECENT_BYTES: usize = 32 << 20;
 
@@ -186,7 +190,12 @@ impl Task {
         loop {
             tokio::select! {
                 biased;
-                Some((number, result)) = self.completions.recv() => self.completed(number, result),
+                Some((number, result)) = self.completions.recv() => {
+                    self.completed(number, result);
+                    if !self.broken && self.is_due() {
+                        self.gather(None).await;
+                    }
+                }
                 _ = tick.tick() => self.tick().await,
                 command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
                     None => break,
@@ -195,7 +204,7 @@ impl Task {
                         let _ = reply.send(());
                         return;
                     }
-                    Some(command) => self.gather(command).await,
+                    Some(command) => self.gather(Some(command)).await,
                 },
             }
             if self.broken {
@@ -208,12 +217,16 @@ impl Task {
         self.stop().await;
     }
 
-    /// Takes all that waits, fairly, and makes one batch of it.
-    async fn gather(&mut self, first: Command) {
+    /// Takes all that waits, fairly, and makes one batch of it. While another is on its way to the disk, a small batch
+    /// stays open: it could not be flushed sooner, and those who hear of the other's commit may still join it.
+    async fn gather(&mut self, first: Option<Command>) {
         let mut lanes: Vec<(u64, VecDeque<Command>)> = Vec::new();
-        let mut others = Vec::new();
-        // A stream's end is behind all that it sent.
+        let (mut others, mut requests) = (Vec::new(), Vec::new());
+        // A stream's end is behind all that it sent; a request is all that its connection sends.
         let mut put = |command: Command| {
+            if matches!(&command, Command::Emit { reply: Reply::Once(_), .. }) {
+                return requests.push(command);
+            }
             let (Command::Emit { connection, .. } | Command::CloseStream { connection }) = &command else {
                 return others.push(command);
             };
@@ -224,7 +237,11 @@ impl Task {
         };
         let (mut events, mut bytes) = (0, 0);
         let mut stop = None;
-        let mut next = Some(first);
+        let mut turns = GATHER_TURNS;
+        let mut next = match first {
+            None => self.next_waiting(&mut turns).await,
+            first => first,
+        };
         while let Some(command) = next {
             if let Command::Emit { texts, .. } = &command {
                 events += texts.len();
@@ -235,11 +252,17 @@ impl Task {
                 break;
             }
             put(command);
-            next = if events < BATCH_EVENTS && bytes < BATCH_BYTES { self.commands.try_recv().ok() } else { None };
+            let room = events < BATCH_EVENTS && bytes < BATCH_BYTES;
+            next = if room { self.next_waiting(&mut turns).await } else { None };
         }
         let now = self.host.clock().now();
         // Acks and reads first: they are short and free windows.
         others.into_iter().for_each(|command| self.other(command, now));
+        for command in requests {
+            if let Command::Emit { connection, caller, texts, reply } = command {
+                self.emit(connection, &caller, &texts, reply, now);
+            }
+        }
         while !lanes.is_empty() {
             for (_, lane) in &mut lanes {
                 let mut turn = 0;
@@ -259,10 +282,7 @@ impl Task {
             }
             lanes.retain(|(_, lane)| !lane.is_empty());
         }
-        // Reads alone do not wait for the disk.
-        let answered = self.then.is_empty() && self.hashes.is_empty();
-        let idle = answered && self.fx.after.is_empty() && !self.urgent && !self.sessions.is_dirty();
-        if !idle {
+        if self.is_due() && (self.flights.is_empty() || self.events.len() >= PIPELINE_EVENTS) {
             self.submit().await;
         }
         if let Some(reply) = stop {
@@ -270,6 +290,23 @@ impl Task {
             let _ = reply.send(());
             self.commands.close();
         }
+    }
+
+    /// Whether something waits for a commit. Reads alone do not.
+    fn is_due(&self) -> bool {
+        let answered = self.then.is_empty() && self.hashes.is_empty();
+        !answered || !self.fx.after.is_empty() || self.urgent || self.sessions.is_dirty()
+    }
+
+    /// The next command for the batch being gathered. When none waits, everybody who is ready to send gets a turn
+    /// first: on a busy node that makes one flush serve many, on an idle one it costs nothing that can be measured.
+    async fn next_waiting(&mut self, turns: &mut usize) -> Option<Command> {
+        if let Ok(command) = self.commands.try_recv() {
+            return Some(command);
+        }
+        *turns = turns.checked_sub(1)?;
+        tokio::task::yield_now().await;
+        self.commands.try_recv().ok()
     }
 
     fn other(&mut self, command: Command, now: Clock) {
@@ -678,7 +715,7 @@ impl Task {
         Counters::set(&counters.streams, self.sessions.len() as u64);
         Counters::set(&counters.members, self.engine.state.roster().count() as u64);
         let now = self.host.clock().now();
-        let online = self.engine.live.presence.keys().filter(|id| self.engine.live.is_online(**id, now)).count();
+        let online = self.engine.live.online(now);
         Counters::set(&counters.online, online as u64);
         Counters::set(&counters.dead, book.dead_letters.len() as u64);
     }
