@@ -79,7 +79,7 @@ pub(crate) fn decide(
             let new_master = membership::remove(state, id, "recipient_left", now, fx)
                 .and_then(|m| state.member(m))
                 .map(|m| m.address.clone());
-            live.presence.remove(&id);
+            live.presence.remove(id);
             fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
             Ok(json!({ "status": "removed", "new_master": new_master }))
         }

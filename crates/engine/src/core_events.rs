@@ -237,7 +237,7 @@ impl State {
             map.insert("joined_at".into(), json!(m.joined_at));
             let binding = if m.lax && m.verification == 0 { "lax" } else { "strict" };
             map.insert("binding".into(), json!(binding));
-            let age = live.presence.get(&id).map(|p| now.steady.saturating_sub(p.last_call));
+            let age = live.presence.get(id).map(|p| now.steady.saturating_sub(p.last_call));
             if let Some(age) = age {
                 map.insert("last_seen_at".into(), json!(now.wall.saturating_sub(age)));
             }

@@ -434,7 +434,7 @@ pub(crate) fn leave(
     if forget {
         remove(state, id, "recipient_left", now, fx);
     }
-    live.presence.remove(&id);
+    live.presence.remove(id);
     server_events::presence_signal(state, live, &address, role, false, now, fx);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     accepted.left = true;
@@ -481,7 +481,7 @@ pub(crate) fn remove_agent(
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     let new_master =
         remove(state, id, "recipient_left", now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
-    live.presence.remove(&id);
+    live.presence.remove(id);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     let mut result = json!({ "status": "removed" });
     if let (Some(address), Some(map)) = (new_master, result.as_object_mut()) {

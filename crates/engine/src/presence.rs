@@ -4,7 +4,7 @@ use crate::input::{Clock, Emit};
 use crate::mods::rate_limiter::Buckets;
 use crate::state::MemberId;
 use rialto_model::{Fault, Millis, limits};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A call within this time counts as being there.
 pub(crate) const OFFLINE_AFTER_MS: Millis = 60_000;
@@ -30,6 +30,53 @@ impl Presence {
     }
 }
 
+/// Presences by member. Numbers of members are dense and every event of a member looks here.
+#[derive(Debug, Default)]
+pub struct Roll(Vec<Option<Presence>>);
+
+impl Roll {
+    fn at(id: MemberId) -> usize {
+        usize::try_from(id).unwrap_or(usize::MAX)
+    }
+
+    /// What is known of a member.
+    pub fn get(&self, id: MemberId) -> Option<&Presence> {
+        self.0.get(Roll::at(id))?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: MemberId) -> Option<&mut Presence> {
+        self.0.get_mut(Roll::at(id))?.as_mut()
+    }
+
+    /// What is known of a member; `new` if that was nothing.
+    pub(crate) fn or_insert(&mut self, id: MemberId, new: Presence) -> Option<&mut Presence> {
+        let at = Roll::at(id);
+        if self.0.len() <= at {
+            self.0.resize(at.saturating_add(1), None);
+        }
+        Some(self.0.get_mut(at)?.get_or_insert(new))
+    }
+
+    pub(crate) fn remove(&mut self, id: MemberId) {
+        if let Some(place) = self.0.get_mut(Roll::at(id)) {
+            *place = None;
+        }
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl Fn(MemberId) -> bool) {
+        for (id, place) in (0..).zip(&mut self.0) {
+            if place.is_some() && !keep(id) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Everybody something is known of.
+    pub fn iter(&self) -> impl Iterator<Item = (MemberId, &Presence)> {
+        (0..).zip(&self.0).filter_map(|(id, place)| Some((id, place.as_ref()?)))
+    }
+}
+
 /// A refusal, kept for `explain`.
 #[derive(Debug, Clone)]
 pub struct Refusal {
@@ -51,7 +98,7 @@ pub struct Refusal {
 #[derive(Debug, Default)]
 pub struct Live {
     /// Who is there.
-    pub presence: BTreeMap<MemberId, Presence>,
+    pub presence: Roll,
     /// Rate limiter's buckets.
     pub buckets: Buckets,
     /// The last refusals.
@@ -62,12 +109,14 @@ pub struct Live {
     pub looked: Option<(Millis, Millis)>,
     /// When history was last purged, steady time.
     pub purged_at: Option<Millis>,
+    /// The next tick looks at floors from this member on.
+    pub floors_from: MemberId,
 }
 
 impl Live {
     /// Notes a call of a member; true if the roster still shows it offline, which the next tick puts right.
     pub fn touch(&mut self, member: MemberId, now: Clock) -> bool {
-        let p = self.presence.entry(member).or_default();
+        let Some(p) = self.presence.or_insert(member, Presence::default()) else { return false };
         p.last_call = now.steady;
         p.gone = false;
         !p.online
@@ -76,7 +125,7 @@ impl Live {
     /// Notes a call of a member; true if the caller has to tell everybody that it is there now.
     pub(crate) fn came(&mut self, member: MemberId, now: Clock) -> bool {
         let news = self.touch(member, now);
-        if let Some(p) = self.presence.get_mut(&member) {
+        if let Some(p) = self.presence.get_mut(member).filter(|_| news) {
             p.online = true;
         }
         news
@@ -84,7 +133,7 @@ impl Live {
 
     /// Notes a stream opening or closing.
     pub fn stream(&mut self, member: MemberId, open: bool, now: Clock) {
-        let p = self.presence.entry(member).or_default();
+        let Some(p) = self.presence.or_insert(member, Presence::default()) else { return };
         p.streams = if open { p.streams + 1 } else { p.streams.saturating_sub(1) };
         p.last_call = now.steady;
         // A closed stream is an absence at once; other calls bring it back.
@@ -93,7 +142,12 @@ impl Live {
 
     /// Whether the member is there.
     pub fn is_online(&self, member: MemberId, now: Clock) -> bool {
-        self.presence.get(&member).is_some_and(|p| p.is_there(now))
+        self.presence.get(member).is_some_and(|p| p.is_there(now))
+    }
+
+    /// How many members are there.
+    pub fn online(&self, now: Clock) -> usize {
+        self.presence.iter().filter(|(_, p)| p.is_there(now)).count()
     }
 
     /// Remembers a refusal; `source` is who it was if that was proved, so that nobody else hears of it.

@@ -26,7 +26,7 @@ const DEAD_RANGES_MAX: usize = 4096;
 const LEAP_MIN_MS: Millis = 2000;
 /// A floor may lag behind by this much before a tick raises it.
 const FLOOR_LAG_MAX: Seq = 65_536;
-/// Floors raised in one tick.
+/// Floors looked at in one tick.
 const FLOORS_PER_TICK_MAX: usize = 64;
 /// Ids are known again for at least this long.
 const IDS_KEPT_MS: Millis = 24 * 3_600_000;
@@ -43,7 +43,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     }
     undeliverable(state, now, fx);
     purge(state, live, now, fx);
-    raise_floors(state, fx);
+    raise_floors(state, live, fx);
 }
 
 /// How far stamps ran ahead of steady time since the last tick, if too far.
@@ -56,16 +56,16 @@ fn leap(state: &State, live: &mut Live, now: Clock) -> Option<Millis> {
 
 /// Members that made no call for a minute and have no stream are offline; each change is told once.
 fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
-    live.presence.retain(|id, _| state.member(*id).is_some_and(|m| !m.removed));
+    live.presence.retain(|id| state.member(id).is_some_and(|m| !m.removed));
     let changed: Vec<(MemberId, bool)> = live
         .presence
         .iter()
-        .map(|(id, p)| (*id, p.online, p.is_there(now)))
+        .map(|(id, p)| (id, p.online, p.is_there(now)))
         .filter(|(_, told, is)| told != is)
         .map(|(id, _, is)| (id, is))
         .collect();
     for (id, online) in changed {
-        if let Some(p) = live.presence.get_mut(&id) {
+        if let Some(p) = live.presence.get_mut(id) {
             p.online = online;
         }
         if let Some(m) = state.member(id) {
@@ -122,8 +122,11 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     let mut budget = DEAD_PER_TICK_MAX;
     let mut ends: Vec<End> = Vec::new();
     for (id, _) in state.roster() {
-        let old = state.pending(id, 0, cutoff);
-        let mut seqs: Vec<Seq> = old.take(budget).collect();
+        let mut seqs: Vec<Seq> = Vec::new();
+        // Nothing is pending below the floor: most members need no look.
+        if cutoff > state.lists.floor(id) {
+            seqs.extend(state.pending(id, 0, cutoff).take(budget));
+        }
         let young = short.iter().copied().filter(|s| *s > cutoff && state.is_pending(id, *s));
         seqs.extend(young.take(budget - seqs.len()));
         seqs.sort_unstable();
@@ -242,8 +245,8 @@ pub(crate) fn archive_letters(state: &State, recipient: MemberId, now: Clock, fx
 fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     for (id, member) in state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
         // Since a restart, the first tick counts as a call: a session survives the node's absence.
-        let p =
-            live.presence.entry(id).or_insert(Presence { last_call: now.steady, gone: true, ..Presence::default() });
+        let absent = Presence { last_call: now.steady, gone: true, ..Presence::default() };
+        let Some(p) = live.presence.or_insert(id, absent) else { continue };
         let jumped = crate::bugs::on("clock jump ends sessions")
             && live.looked.is_some_and(|(wall, _)| now.wall > wall + 3_000_000);
         if p.streams == 0 && (jumped || now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS)) {
@@ -275,15 +278,20 @@ fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
 }
 
 /// Members that never ack leave their floor behind; raising it now and then keeps their pending sets quick to find.
-fn raise_floors(state: &State, fx: &mut Effects) {
+/// Each tick looks at some members, in turn.
+fn raise_floors(state: &State, live: &mut Live, fx: &mut Effects) {
     let head = state.book.head;
-    let lagging = state.roster().filter(|(id, _)| head.saturating_sub(state.lists.floor(*id)) > FLOOR_LAG_MAX);
-    let raised = lagging.filter_map(|(id, _)| {
-        let floor = state.pending(id, 0, Seq::MAX).next().map_or(head, |first| first - 1);
-        (floor.saturating_sub(state.lists.floor(id)) > FLOOR_LAG_MAX / 2).then_some((id, floor))
-    });
-    for (member, floor) in raised.take(FLOORS_PER_TICK_MAX) {
-        fx.commit(Record::Acks(Acks { member, floor, above: Vec::new() }));
+    let lags = |id: MemberId| head.saturating_sub(state.lists.floor(id)) > FLOOR_LAG_MAX;
+    let from = live.floors_from;
+    let (before, after): (Vec<_>, Vec<_>) =
+        state.roster().map(|(id, _)| id).filter(|id| lags(*id)).partition(|id| *id < from);
+    let turn: Vec<MemberId> = after.into_iter().chain(before).take(FLOORS_PER_TICK_MAX).collect();
+    live.floors_from = turn.last().map_or(0, |last| last.saturating_add(1));
+    for member in turn {
+        let floor = state.pending(member, 0, Seq::MAX).next().map_or(head, |first| first - 1);
+        if floor.saturating_sub(state.lists.floor(member)) > FLOOR_LAG_MAX / 2 {
+            fx.commit(Record::Acks(Acks { member, floor, above: Vec::new() }));
+        }
     }
 }
 
