@@ -104,7 +104,7 @@ impl Running {
         };
         let streams = app.streams.clone();
         let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
-        let serving = tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
+        let serving = tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
         let agents = start_agents(&node, &network, settings, &stop)?;
         let now = network.settings();
         let fresh_token = made.filter(|_| settings.network.token.is_none() && now.policy != Policy::Open);

@@ -313,14 +313,16 @@ pub struct EventParts<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span(u32, u32);
 
-/// Bytes of the member names and punctuation of the canonical text.
-const NAMES_LEN: usize = concat!(
-    r#"{"id":"","type":"","source":"","target":"","payload":,"metadata":,"#,
-    r#""timestamp":,"network":"","visibility":""}"#
-)
-.len();
-/// Digits of a stamp in this age.
-const STAMP_LEN: usize = 13;
+// What stands before each member of the canonical text.
+const ID: &str = "{\"id\":\"";
+const TYPE: &str = "\",\"type\":\"";
+const SOURCE: &str = "\",\"source\":\"";
+const TARGET: &str = "\",\"target\":\"";
+const PAYLOAD: &str = "\",\"payload\":";
+const METADATA: &str = ",\"metadata\":";
+const TIMESTAMP: &str = ",\"timestamp\":";
+const NETWORK: &str = ",\"network\":\"";
+const VISIBILITY: &str = "\",\"visibility\":\"";
 
 /// An event of the network: immutable, all nine fields, canonical JSON on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -345,40 +347,34 @@ pub struct Event {
 impl Event {
     /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
     pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
-        // Exact for a target without escapes and a stamp of this age, so that nothing is moved when the text is boxed.
-        let mut text = String::with_capacity(
-            NAMES_LEN
-                + STAMP_LEN
-                + parts.id.len()
-                + parts.kind.len()
-                + parts.source.len()
-                + parts.target.len()
-                + parts.payload.len()
-                + parts.metadata.len()
-                + parts.network.len()
-                + parts.visibility.as_str().len(),
-        );
-        let put = |text: &mut String, before: &str, value: &str| {
-            text.push_str(before);
-            let start = text.len();
-            text.push_str(value);
+        let escaped;
+        let target_text = match json::escaped(parts.target) {
+            None => parts.target,
+            Some(text) => {
+                escaped = text;
+                escaped.as_str()
+            }
+        };
+        let mut digits = itoa::Buffer::new();
+        let mut end = 0;
+        let mut place = |name: &str, value: &str| {
+            let start = end + name.len();
+            end = start + value.len();
             span(start, value.len())
         };
-        let id = put(&mut text, "{\"id\":\"", parts.id);
-        let kind = put(&mut text, "\",\"type\":\"", parts.kind);
-        let source = put(&mut text, "\",\"source\":\"", parts.source);
-        text.push_str("\",\"target\":");
-        let start = text.len() + 1;
-        json::push_string(&mut text, parts.target);
-        let target = span(start, text.len() - start - 1);
-        let escaped_target = parts.target.contains(['"', '\\']);
-        let payload = put(&mut text, ",\"payload\":", parts.payload);
-        let metadata = put(&mut text, ",\"metadata\":", parts.metadata);
-        text.push_str(",\"timestamp\":");
-        json::push_number(&mut text, parts.timestamp);
-        put(&mut text, ",\"network\":\"", parts.network);
-        put(&mut text, "\",\"visibility\":\"", parts.visibility.as_str());
-        text.push_str("\"}");
+        let id = place(ID, parts.id);
+        let kind = place(TYPE, parts.kind);
+        let source = place(SOURCE, parts.source);
+        let target = place(TARGET, target_text);
+        let payload = place(PAYLOAD, parts.payload);
+        let metadata = place(METADATA, parts.metadata);
+        let (stamp, visibility) = (digits.format(parts.timestamp), parts.visibility.as_str());
+        #[rustfmt::skip]
+        let text = [
+            ID, parts.id, TYPE, parts.kind, SOURCE, parts.source, TARGET, target_text, PAYLOAD, parts.payload,
+            METADATA, parts.metadata, TIMESTAMP, stamp, NETWORK, parts.network, VISIBILITY, visibility, "\"}",
+        ]
+        .concat();
         Event {
             seq,
             timestamp: parts.timestamp,
@@ -390,7 +386,7 @@ impl Event {
             target,
             payload,
             metadata,
-            escaped_target: escaped_target.then(|| parts.target.into()),
+            escaped_target: (target_text != parts.target).then(|| parts.target.into()),
         }
     }
 

@@ -34,31 +34,12 @@ pub fn is_simple(text: &str, depth_max: usize) -> bool {
 
 /// Appends a number in decimal.
 pub fn push_number(out: &mut String, n: u64) {
-    let (digits, at) = decimal(n);
-    out.push_str(digits.get(at..).and_then(|d| std::str::from_utf8(d).ok()).unwrap_or_default());
+    out.push_str(itoa::Buffer::new().format(n));
 }
 
 /// Appends a number in decimal to bytes.
 pub fn push_digits(out: &mut Vec<u8>, n: u64) {
-    let (digits, at) = decimal(n);
-    out.extend_from_slice(digits.get(at..).unwrap_or_default());
-}
-
-/// The digits of a number, from this place on.
-pub(crate) fn decimal(mut n: u64) -> ([u8; 20], usize) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    for pair in digits.as_chunks_mut::<2>().0.iter_mut().rev() {
-        let two = (n % 100) as u8;
-        *pair = [b'0' + two / 10, b'0' + two % 10];
-        n /= 100;
-        at -= 2;
-        if n == 0 {
-            at += usize::from(two < 10);
-            break;
-        }
-    }
-    (digits, at)
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
 
 /// Scans valid JSON text once.
@@ -123,17 +104,23 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     if inner.contains('\\') { serde_json::from_str(raw).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
-/// Appends `text` as a JSON string with its quotes.
-pub fn push_string(out: &mut String, text: &str) {
+/// The inside of `text` as a JSON string, if it needs escapes there.
+pub(crate) fn escaped(text: &str) -> Option<String> {
     // Without an early end the look is a few instructions for many bytes.
     let odd = |b: u8| u8::from(b == b'"') | u8::from(b == b'\\') | u8::from(b < 0x20);
-    if text.bytes().fold(0, |found, b| found | odd(b)) != 0 {
-        out.push_str(&serde_json::Value::from(text).to_string());
-    } else {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
+    if text.bytes().fold(0, |found, b| found | odd(b)) == 0 {
+        return None;
     }
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.get(1..quoted.len().saturating_sub(1)).map(str::to_owned)
+}
+
+/// Appends `text` as a JSON string with its quotes.
+pub fn push_string(out: &mut String, text: &str) {
+    let escaped = escaped(text);
+    out.push('"');
+    out.push_str(escaped.as_deref().unwrap_or(text));
+    out.push('"');
 }
 
 /// A member name, borrowed when it has no escapes.

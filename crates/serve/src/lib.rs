@@ -6,11 +6,15 @@ mod patience;
 pub mod stdio;
 pub mod tls;
 
-use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
+use patience::Patience;
 use rialto_model::limits;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +28,26 @@ use tokio_util::task::TaskTracker;
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// A connection may wait this long for its next request.
 const IDLE_AT_MOST: Duration = Duration::from_secs(75);
+const PATIENCE: Patience = Patience { headers: HEADERS_WITHIN, idle: IDLE_AT_MOST };
 /// HTTP/2 peers are pinged after this long of silence …
 const PING_AFTER: Duration = Duration::from_secs(20);
 /// … and given up after this long.
 const PONG_WITHIN: Duration = Duration::from_secs(40);
 /// Connections may finish what they do for this long after a stop.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What answers the requests of a listener.
+pub trait Face:
+    Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Face for S
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Unpin + Send,
+{
+}
 
 /// A bound listener.
 #[derive(Debug)]
@@ -56,7 +74,7 @@ impl Listener {
     }
 
     /// Serves until `stop` fires, then lets connections finish for a moment.
-    pub async fn serve(self, router: Router, stop: CancellationToken) {
+    pub async fn serve<F: Face>(self, face: F, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(self.connections_max));
         loop {
@@ -77,10 +95,10 @@ impl Listener {
                 tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };
-            let (tls, router, stop) = (self.tls.clone(), router.clone(), stop.clone());
+            let (tls, face, stop) = (self.tls.clone(), face.clone(), stop.clone());
             connections.spawn(async move {
                 let _place = place;
-                accept(stream, tls, router, stop).await;
+                accept(stream, tls, face, stop).await;
             });
         }
         connections.close();
@@ -88,12 +106,12 @@ impl Listener {
     }
 }
 
-async fn accept(stream: TcpStream, tls: Option<tls::Acceptor>, router: Router, stop: CancellationToken) {
+async fn accept<F: Face>(stream: TcpStream, tls: Option<tls::Acceptor>, face: F, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
     match tls {
-        None => serve(stream, router, stop).await,
+        None => serve(stream, face, stop).await,
         Some(tls) => match tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, router, stop).await,
+            Ok(Ok(stream)) => serve(stream, face, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -101,21 +119,21 @@ async fn accept(stream: TcpStream, tls: Option<tls::Acceptor>, router: Router, s
 }
 
 /// Serves one connection. Safe to drop: what was answered is committed.
-async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, router: Router, stop: CancellationToken) {
+async fn serve<S, F>(stream: S, face: F, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Face,
+{
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE_AT_MOST)
-        .max_buf_size(limits::HEADER_BYTES_MAX)
-        .keep_alive(true);
+    // An answer is small and goes out whole: copying it together is cheaper than writing it in parts.
+    builder.http1().writev(false).max_buf_size(limits::HEADER_BYTES_MAX).keep_alive(true);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service) = patience::watch(stream, TowerToHyperService::new(router), HEADERS_WITHIN);
+    let (stream, service) = patience::watch(stream, face, PATIENCE);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;

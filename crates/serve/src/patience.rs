@@ -1,18 +1,28 @@
-//! How long a connection may take to send the headers it has begun. The time a kept-alive connection waits between two
-//! requests is another, longer one, and hyper knows only a single limit for both.
+//! How long a connection may take to send the headers it has begun, and how long it may wait between two requests.
+//! hyper knows a single limit for both and sets a timer per request; here one timer is set anew only when it fires.
 
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use std::future::Future;
+use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long is waited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// From the first byte of a request to the end of its headers; also for the first byte of a connection.
+    pub(crate) headers: Duration,
+    /// Between two requests.
+    pub(crate) idle: Duration,
+}
 
 /// What the two halves tell each other.
 #[derive(Debug, Default)]
@@ -25,15 +35,19 @@ struct Shared {
     exempt: AtomicBool,
 }
 
-/// A connection that fails when headers take too long.
+/// A connection that fails when headers take too long or nothing is asked any more.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     inner: S,
     shared: Arc<Shared>,
-    within: Duration,
-    /// Runs while headers are awaited.
-    deadline: Option<Pin<Box<Sleep>>>,
-    begun: u64,
+    patience: Patience,
+    /// When it must have gone on.
+    due: Instant,
+    /// Headers have begun to arrive.
+    in_headers: bool,
+    /// Requests seen so far.
+    answered: u64,
+    timer: Option<Pin<Box<Sleep>>>,
     fresh: bool,
 }
 
@@ -45,40 +59,77 @@ pub(crate) struct Watching<S> {
 }
 
 /// Binds a connection and its service together.
-pub(crate) fn watch<I, S>(inner: I, service: S, within: Duration) -> (Watched<I>, Watching<S>) {
+pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience) -> (Watched<I>, Watching<S>) {
     let shared = Arc::new(Shared::default());
-    let deadline = Some(Box::pin(tokio::time::sleep(within)));
-    let io = Watched { inner, shared: shared.clone(), within, deadline, begun: 0, fresh: true };
+    let io = Watched {
+        inner,
+        shared: shared.clone(),
+        patience,
+        due: Instant::now() + patience.headers,
+        in_headers: true,
+        answered: 0,
+        timer: None,
+        fresh: true,
+    };
     (io, Watching { inner: service, shared })
+}
+
+impl<S> Watched<S> {
+    /// Notes that bytes came.
+    fn came(&mut self, read: &[u8]) {
+        if std::mem::take(&mut self.fresh) && read.starts_with(b"PRI") {
+            self.shared.exempt.store(true, Ordering::Release);
+        }
+        let idle = self.shared.begun.load(Ordering::Acquire) == self.shared.answered.load(Ordering::Acquire);
+        if !read.is_empty() && idle && !self.in_headers {
+            self.in_headers = true;
+            self.due = Instant::now() + self.patience.headers;
+        }
+    }
+
+    /// Fails once nothing came for too long.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.shared.exempt.load(Ordering::Acquire) {
+            self.timer = None;
+            return Poll::Pending;
+        }
+        let (begun, answered) =
+            (self.shared.begun.load(Ordering::Acquire), self.shared.answered.load(Ordering::Acquire));
+        if begun != answered {
+            self.in_headers = false;
+            return Poll::Pending;
+        }
+        if answered != self.answered {
+            self.answered = answered;
+            self.in_headers = false;
+            self.due = Instant::now() + self.patience.idle;
+        }
+        let due = self.due;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= due {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due);
+        }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let this = &mut *self;
-        let begun = this.shared.begun.load(Ordering::Acquire);
-        if begun != this.begun || this.shared.exempt.load(Ordering::Acquire) {
-            this.begun = begun;
-            this.deadline = None;
-        }
         let before = buf.filled().len();
         if let Poll::Ready(result) = Pin::new(&mut this.inner).poll_read(cx, buf) {
-            let read = buf.filled().get(before..).unwrap_or_default();
-            if std::mem::take(&mut this.fresh) && read.starts_with(b"PRI") {
-                this.shared.exempt.store(true, Ordering::Release);
-            }
-            let idle = this.shared.answered.load(Ordering::Acquire) == begun;
-            if !read.is_empty() && idle && this.deadline.is_none() && !this.shared.exempt.load(Ordering::Acquire) {
-                this.deadline = Some(Box::pin(tokio::time::sleep(this.within)));
-            }
+            this.came(buf.filled().get(before..).unwrap_or_default());
             return Poll::Ready(result);
         }
-        match &mut this.deadline {
-            None => Poll::Pending,
-            Some(deadline) => {
-                ready!(deadline.as_mut().poll(cx));
-                Poll::Ready(Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "headers took too long")))
-            }
-        }
+        ready!(this.poll_overdue(cx));
+        let what = if this.in_headers { "headers took too long" } else { "nothing was asked any more" };
+        Poll::Ready(Err(Error::new(ErrorKind::TimedOut, what)))
     }
 }
 
@@ -108,28 +159,40 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-type Answer<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
+/// An answer on its way, and whom to tell of it.
+#[derive(Debug)]
+pub(crate) struct Answer<F> {
+    inner: F,
+    shared: Arc<Shared>,
+}
+
+impl<F, E> Future for Answer<F>
+where
+    F: Future<Output = Result<Response<Body>, E>> + Unpin,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.inner).poll(cx));
+        if answer.as_ref().is_ok_and(|a| a.status() == StatusCode::SWITCHING_PROTOCOLS) {
+            self.shared.exempt.store(true, Ordering::Release);
+        }
+        self.shared.answered.fetch_add(1, Ordering::AcqRel);
+        Poll::Ready(answer)
+    }
+}
 
 impl<S> Service<Request<Incoming>> for Watching<S>
 where
     S: Service<Request<Incoming>, Response = Response<Body>>,
-    S::Future: Send + 'static,
+    S::Future: Unpin,
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Answer<S::Error>;
+    type Future = Answer<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let shared = self.shared.clone();
-        shared.begun.fetch_add(1, Ordering::AcqRel);
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let answer = answer.await;
-            if answer.as_ref().is_ok_and(|a| a.status() == StatusCode::SWITCHING_PROTOCOLS) {
-                shared.exempt.store(true, Ordering::Release);
-            }
-            shared.answered.fetch_add(1, Ordering::AcqRel);
-            answer
-        })
+        self.shared.begun.fetch_add(1, Ordering::AcqRel);
+        Answer { inner: self.inner.call(request), shared: self.shared.clone() }
     }
 }

@@ -34,7 +34,7 @@ async fn server(connections_max: usize) -> Server {
         codes: Arc::new(Mutex::new(Vec::new())),
         streams: Default::default(),
     };
-    tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
+    tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
     Server { node, addr, stop }
 }
 

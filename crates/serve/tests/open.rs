@@ -38,7 +38,7 @@ async fn server(policy: Policy) -> Server {
         codes: Arc::new(Mutex::new(Vec::new())),
         streams: Default::default(),
     };
-    tokio::spawn(listener.serve(rialto_openagents::router(app), stop.clone()));
+    tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
     let token = token.map(|t| t.expose().to_owned()).unwrap_or_default();
     Server { node, network, token, addr, stop }
 }

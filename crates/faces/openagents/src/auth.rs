@@ -2,7 +2,8 @@
 
 use crate::app::App;
 use crate::error::Refusal;
-use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId};
 use rialto_node::identity::{Bearer, sha256};
 use rialto_node::{Caller, Dialect, Network};
@@ -21,13 +22,18 @@ pub(crate) struct Call {
     pub(crate) compat: bool,
 }
 
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
+const NETWORK: HeaderName = HeaderName::from_static("x-network");
+const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
+const WORKSPACE_TOKEN: HeaderName = HeaderName::from_static("x-workspace-token");
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty())
 }
 
 /// The bearer of a request: `Authorization` or `X-Workspace-Token`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
-    if let Some(value) = header(headers, "authorization") {
+    if let Some(value) = header(headers, AUTHORIZATION) {
         return match Bearer::from_authorization(value) {
             Some(Ok(Bearer::Jwt(_))) => Err(Fault::new(ErrorCode::Unsupported, "JWTs are not offered here yet")),
             Some(Ok(bearer)) => Ok(Some(bearer.secret().sha256())),
@@ -36,7 +42,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
             }
         };
     }
-    Ok(header(headers, "x-workspace-token").map(sha256))
+    Ok(header(headers, WORKSPACE_TOKEN).map(sha256))
 }
 
 /// Compat's `agent_name` is an `openagents:` name unless it says otherwise.
@@ -60,16 +66,16 @@ pub(crate) fn call(
         bearer = params.get("token").map(|t| sha256(t));
     }
     let agent_name = text("agent_name");
-    let compat = headers.contains_key("x-workspace-token") || agent_name.is_some();
+    let compat = headers.contains_key(WORKSPACE_TOKEN) || agent_name.is_some();
     // Secrets stand in headers and bodies; of a URL only where nothing else is possible.
     let body_token = in_body("token").filter(|_| compat).map(sha256);
     let bearer = bearer.or(body_token);
     let claimed =
-        header(headers, "x-agent-name").or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
+        header(headers, AGENT_NAME).or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
     let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
-    let session = header(headers, "x-session-id").or_else(|| in_body("session_id")).map(sha256);
+    let session = header(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
     let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
-    let named = path.or_else(|| text("network")).or_else(|| header(headers, "x-network"));
+    let named = path.or_else(|| text("network")).or_else(|| header(headers, NETWORK));
     let not_found = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no such network here"));
     let network = match named {
         Some(name) => app.node.network(name).ok_or_else(not_found)?,

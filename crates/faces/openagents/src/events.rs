@@ -2,19 +2,26 @@
 
 use crate::app::App;
 use crate::auth::{self, Call, Params};
+use crate::door::too_large;
 use crate::error::Refusal;
 use crate::members::{Scope, object, scope};
 use crate::wire;
 use axum::extract::{Path, Query as UrlQuery, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
 use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body;
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
 use rialto_node::{Filter, Query, QueryResult, Texts, View, Viewer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// Bodies up to this size are copied out of the buffer they were read into.
+const SMALL_BODY_BYTES: usize = 4 << 10;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// `POST /v1/events`: one event, an array, or NDJSON.
 pub(crate) async fn post(
@@ -24,68 +31,117 @@ pub(crate) async fn post(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
+    send(&app, scope(&path), &params, &headers, body).await
+}
+
+/// The network named by the path of a request that sends events, if it is one.
+fn post_network<B>(request: &Request<B>) -> Option<Option<&str>> {
+    if request.method() != Method::POST {
+        return None;
+    }
+    match request.uri().path().strip_prefix("/v1/")? {
+        "events" => Some(None),
+        below => {
+            let name = below.strip_prefix("ws/")?.strip_suffix("/events")?;
+            (!name.is_empty() && !name.contains(['/', '%'])).then_some(Some(name))
+        }
+    }
+}
+
+/// Whether a request is a `POST /v1/events` with nothing in its address to be decoded.
+pub(crate) fn is_plain_post<B>(request: &Request<B>) -> bool {
+    request.uri().query().is_none() && post_network(request).is_some()
+}
+
+/// The same as [`post`], for a request that did not come through the router.
+pub(crate) async fn post_plain<B: Body<Data = Bytes>>(app: &App, request: Request<B>) -> Result<Response, Refusal>
+where
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, limits::BATCH_BYTES_MAX).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return too_large();
+        }
+        Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into()
+    })?;
+    let body = match body.to_bytes() {
+        // What is left of the read buffer goes back to the connection, which else would need a new one per request.
+        small if small.len() <= SMALL_BODY_BYTES => Bytes::copy_from_slice(&small),
+        large => large,
+    };
+    let request = Request::from_parts(head, ());
+    send(app, post_network(&request).flatten(), &Params::new(), request.headers(), body).await
+}
+
+/// Takes what a body holds: one event, an array, or NDJSON.
+async fn send(
+    app: &App,
+    path: Option<&str>,
+    params: &Params,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let text = std::str::from_utf8(&body).map_err(|_| Fault::new(ErrorCode::InvalidJson, "the body is not UTF-8"))?;
     let ndjson = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok()).is_some_and(|c| c.contains("ndjson"));
     if ndjson {
         let mut texts = Texts::of(body.clone());
         text.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| texts.mark_slice(l.as_bytes()));
-        return batch(&app, &path, &params, &headers, texts).await;
+        return Box::pin(batch(app, path, params, headers, texts)).await;
     }
     if text.trim_start().starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text)
             .map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
         let mut texts = Texts::of(body.clone());
         items.iter().for_each(|raw| texts.mark_slice(raw.get().as_bytes()));
-        return batch(&app, &path, &params, &headers, texts).await;
+        return Box::pin(batch(app, path, params, headers, texts)).await;
     }
-    single(&app, &path, &params, &headers, &body, text).await
+    single(app, path, params, headers, body.clone(), text).await
 }
 
 async fn single(
     app: &App,
-    path: &Scope,
+    path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
-    body: &Bytes,
+    body: Bytes,
     text: &str,
 ) -> Result<Response, Refusal> {
-    let envelope = Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?;
+    let key = headers.get(IDEMPOTENCY_KEY);
+    // The network's task reads the event; it is looked into here only where the answer decides who gets it.
+    let envelope = match (path, key) {
+        (Some(_), None) => None,
+        _ => Some(Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?),
+    };
     let wait = wait_seconds(params)?;
-    let named = json!({ "network": envelope.network });
-    let call = auth::call(app, headers, params, scope(path), &named, false)?;
-    let answers = match headers.get("idempotency-key") {
-        Some(key) if envelope.id.is_none() => {
+    let named = path.or_else(|| envelope.as_ref()?.network.as_deref());
+    let call = auth::call(app, headers, params, named, &Value::Null, false)?;
+    let answers = match key {
+        Some(key) if envelope.is_some_and(|e| e.id.is_none()) => {
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
-            call.network.emit_keyed(&call.caller, body.clone(), key).await?
+            call.network.emit_keyed(&call.caller, body, key).await?
         }
-        _ => call.network.emit(&call.caller, Texts::one(body.clone())).await?,
+        _ => call.network.emit(&call.caller, Texts::one(body)).await?,
     };
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
-    match &answered.result {
-        Err(fault) => Err(Refusal { fault: fault.clone(), event_id: answered.event_id().map(str::to_owned) }),
-        Ok(accepted) => {
-            let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
-            if let Some(query) = &answered.query {
-                let result = call.network.query(&call.caller, query).await?;
-                let page = wire::page_json(&result.events, result.has_more, result.next, false);
-                response = Some(
-                    wire::server_event(
-                        "network.events.response",
-                        "core",
-                        call.network.id(),
-                        &page,
-                        answered.event_id(),
-                    )
-                    .json()
-                    .to_owned(),
-                );
-            }
-            if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
-                response = reply_to(&call, accepted.event_id(), seq, wait).await?;
-            }
-            Ok(wire::ok_raw(&wire::accepted_json(&answered, response.as_deref())))
+    let accepted = match &answered.result {
+        Err(fault) => {
+            return Err(Refusal { fault: fault.clone(), event_id: answered.event_id().map(str::to_owned) });
         }
+        Ok(accepted) => accepted,
+    };
+    let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
+    if let Some(query) = &answered.query {
+        let result = Box::pin(call.network.query(&call.caller, query)).await?;
+        let page = wire::page_json(&result.events, result.has_more, result.next, false);
+        let id = answered.event_id();
+        let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
+        response = Some(event.json().to_owned());
     }
+    if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
+        response = Box::pin(reply_to(&call, accepted.event_id(), seq, wait)).await?;
+    }
+    Ok(wire::accepted(&answered, response.as_deref()))
 }
 
 /// The key of `Idempotency-Key`, within its bounds.
@@ -99,7 +155,7 @@ fn idempotency_key(key: &str) -> Result<String, Refusal> {
 
 async fn batch(
     app: &App,
-    path: &Scope,
+    path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
     texts: Texts,
@@ -110,8 +166,8 @@ async fn batch(
         );
     }
     let first = texts.iter().next().and_then(|t| std::str::from_utf8(t).ok()).and_then(|t| Envelope::parse(t).ok());
-    let named = json!({ "network": first.as_ref().and_then(|e| e.network.as_deref()) });
-    let call = auth::call(app, headers, params, scope(path), &named, false)?;
+    let named = path.or_else(|| first.as_ref()?.network.as_deref());
+    let call = auth::call(app, headers, params, named, &Value::Null, false)?;
     let answers = if texts.is_empty() { Vec::new() } else { call.network.emit(&call.caller, texts).await? };
     let results: Vec<Value> = answers
         .iter()

@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod docs;
+pub mod door;
 pub mod error;
 pub mod grpc;
 pub mod ops;
@@ -21,4 +22,4 @@ mod wire;
 mod ws;
 
 pub use app::{App, FaceConfig};
-pub use ops::router;
+pub use door::Door;

@@ -1,11 +1,10 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
-use crate::app::{App, FaceConfig};
+use crate::app::App;
 use crate::{admin, docs, events, members, operations, sse, ws};
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use rialto_model::{ErrorCode, Fault, limits};
@@ -133,8 +132,8 @@ pub fn scoped_path(op: &Op) -> Option<String> {
     op.scoped.then(|| op.path.replacen("/v1/", "/v1/ws/{network}/", 1))
 }
 
-/// The router over the table. Bodies are bounded, Host and Origin are checked on every path.
-pub fn router(app: App) -> Router {
+/// The router over the table. Bodies are bounded; the door before it checks Host and Origin.
+pub(crate) fn router(app: App) -> Router {
     let mut router = Router::new();
     for op in OPS {
         router = router.route(op.path, (op.handler)());
@@ -148,7 +147,6 @@ pub fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))
         .with_state(app.clone())
         .merge(crate::grpc::router(&app))
-        .layer(from_fn_with_state(app, check_origin))
 }
 
 async fn not_found() -> Response {
@@ -164,183 +162,9 @@ async fn not_allowed() -> Response {
     response
 }
 
-/// DNS rebinding: a Host or Origin that is not ours is refused before anything is looked at.
-async fn check_origin(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    let host = request
-        .uri()
-        .authority()
-        .map(|a| a.as_str().to_owned())
-        .or_else(|| headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned));
-    let refuse =
-        |what: String| crate::error::Refusal::from(Fault::new(ErrorCode::OriginForbidden, what)).into_response();
-    if let Some(host) = &host
-        && !host_allowed(&app.config, host)
-    {
-        return refuse(format!("host {host:?} is not this node's; set server.allowed_hosts"));
-    }
-    if let Some(origin) = origin(headers)
-        && !origin_allowed(&app.config, &origin, host.as_deref())
-    {
-        return refuse(format!("origin {origin:?} is not allowed; set server.allowed_origins"));
-    }
-    let cors = origin(headers).filter(|o| app.config.allowed_origins.iter().any(|a| a == o));
-    let preflight = request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = if preflight && cors.is_some() {
-        preflight_answer()
-    } else {
-        // HTTP/2 says the host elsewhere; handlers look in one place.
-        if let (false, Some(host)) = (headers.contains_key(header::HOST), host.and_then(|h| h.parse().ok())) {
-            request.headers_mut().insert(header::HOST, host);
-        }
-        in_our_words(next.run(request).await)
-    };
-    if let Some(origin) = cors.and_then(|o| o.parse().ok()) {
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
-    }
-    response
-}
-
-/// What a page of an allowed origin may send.
-fn preflight_answer() -> Response {
-    const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
-    const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, x-agent-name, x-network, x-session-id, x-workspace-token";
-    let headers = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
-        (header::ACCESS_CONTROL_MAX_AGE, "600"),
-    ];
-    (StatusCode::NO_CONTENT, headers).into_response()
-}
-
-/// Refusals of the web framework (a body too large, a malformed query, no upgrade) in the one form of all errors.
-fn in_our_words(response: Response) -> Response {
-    let is = |name: &str| {
-        response.headers().get(header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(name.as_bytes()))
-    };
-    let plain = is("text/plain") || !response.headers().contains_key(header::CONTENT_TYPE);
-    let code = match response.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ErrorCode::TooLarge,
-        StatusCode::UPGRADE_REQUIRED | StatusCode::METHOD_NOT_ALLOWED => ErrorCode::Unsupported,
-        status if status.is_client_error() => ErrorCode::InvalidArgument,
-        _ => return response,
-    };
-    if !plain {
-        return response;
-    }
-    let what = match response.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => format!("a body is at most {} bytes", limits::BATCH_BYTES_MAX),
-        _ => "the request is malformed".to_owned(),
-    };
-    let status = response.status();
-    let mut ours = crate::error::Refusal::from(Fault::new(code, what)).into_response();
-    if code == ErrorCode::Unsupported {
-        *ours.status_mut() = status;
-    }
-    ours
-}
-
-fn origin(headers: &HeaderMap) -> Option<String> {
-    headers.get(header::ORIGIN).map(|o| o.to_str().unwrap_or("invalid").to_owned())
-}
-
-/// The name without its port.
-fn host_name(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or(host, |(name, _)| name);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
-}
-
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-fn host_allowed(config: &FaceConfig, host: &str) -> bool {
-    let name = host_name(host);
-    let listen = host_name(&config.listen);
-    let public = config
-        .public_url
-        .as_deref()
-        .and_then(|u| u.split_once("://"))
-        .map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
-    is_loopback(name)
-        || name == listen
-        || public.is_some_and(|p| host_name(p).eq_ignore_ascii_case(name))
-        || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(name) || h.eq_ignore_ascii_case(host))
-}
-
-fn origin_allowed(config: &FaceConfig, origin: &str, host: Option<&str>) -> bool {
-    if config.allowed_origins.iter().any(|a| a == origin) {
-        return true;
-    }
-    let Some((_, rest)) = origin.split_once("://") else { return false };
-    // One's own pages: same host, or both on loopback.
-    host.is_some_and(|h| h.eq_ignore_ascii_case(rest))
-        || config.public_url.as_deref() == Some(origin)
-        || is_loopback(host_name(rest)) && host.is_some_and(|h| is_loopback(host_name(h)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn host_names_lose_their_ports() {
-        assert_eq!(host_name("localhost:8700"), "localhost");
-        assert_eq!(host_name("[::1]:8700"), "::1");
-        assert_eq!(host_name("example.org"), "example.org");
-        assert!(is_loopback("127.0.0.1") && is_loopback("::1") && !is_loopback("127.0.0.1.evil.example"));
-    }
-
-    fn app(origins: &[&str], hosts: &[&str]) -> FaceConfig {
-        FaceConfig {
-            public_url: Some("https://Hub.example/base".to_owned()),
-            allowed_origins: origins.iter().map(|o| (*o).to_owned()).collect(),
-            allowed_hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
-            tls: false,
-            listen: "10.0.0.7:8700".to_owned(),
-        }
-    }
-
-    #[test]
-    fn hosts_and_origins() {
-        let config = app(&["https://ui.example"], &["node.lan", "other.lan:99"]);
-        for host in [
-            "localhost",
-            "LOCALHOST:1",
-            "127.0.0.1:8700",
-            "127.9.9.9",
-            "[::1]:8700",
-            "10.0.0.7:1",
-            "hub.EXAMPLE:443",
-            "node.lan:7",
-            "other.lan:99",
-        ] {
-            assert!(host_allowed(&config, host), "{host}");
-        }
-        for host in [
-            "evil.example",
-            "127.0.0.1.evil.example",
-            "localhost.evil.example:8700",
-            "[2001:db8::1]",
-            "other.lan:98",
-            "::1",
-            "",
-        ] {
-            assert!(!host_allowed(&config, host), "{host}");
-        }
-        let own = Some("hub.example");
-        for origin in ["https://ui.example", "https://hub.example", "http://HUB.example"] {
-            assert!(origin_allowed(&config, origin, own), "{origin}");
-        }
-        for origin in ["null", "https://ui.example:8443", "https://evil.example", "http://localhost:3000", ""] {
-            assert!(!origin_allowed(&config, origin, own), "{origin}");
-        }
-        assert!(origin_allowed(&config, "http://[::1]:3000", Some("127.0.0.1:8700")));
-        assert!(!origin_allowed(&config, "https://hub.example", None));
-    }
 
     #[test]
     fn every_operation_has_its_own_name_and_place() {

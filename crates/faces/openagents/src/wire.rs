@@ -1,9 +1,9 @@
 //! Wire forms of the face: the HTTP wrapper, events in pages, acks and errors as events.
 
 use axum::body::Body;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use rialto_model::json::push_string;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use rialto_model::json::{push_number, push_string};
 use rialto_model::{Event, EventParts, Fault, Visibility};
 use rialto_node::{Accepted, Answered, EventRecord};
 use serde_json::Value;
@@ -15,10 +15,18 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// What begins every good answer.
+const OK: &str = "{\"code\":0,\"message\":\"ok\",\"data\":";
+
+fn json_response(body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 /// `{"code":0,"message":"ok","data":…}` around raw JSON.
 pub(crate) fn ok_raw(data: &str) -> Response {
-    let body = format!("{{\"code\":0,\"message\":\"ok\",\"data\":{data}}}");
-    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], Body::from(body)).into_response()
+    json_response([OK, data, "}"].concat())
 }
 
 /// The wrapper around a value.
@@ -59,7 +67,8 @@ pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, 
 /// What every ack says, on HTTP and on streams: position, duplicate, durability, result.
 fn push_promise(out: &mut String, answered: &Answered, accepted: &Accepted) {
     if let Some(seq) = accepted.seq {
-        out.push_str(&format!(",\"seq\":{seq}"));
+        out.push_str(",\"seq\":");
+        push_number(out, seq);
     }
     out.push_str(if accepted.duplicate { ",\"duplicate\":true" } else { ",\"duplicate\":false" });
     out.push_str(",\"durability\":\"");
@@ -71,28 +80,27 @@ fn push_promise(out: &mut String, answered: &Answered, accepted: &Accepted) {
     }
 }
 
-/// The `data` of an accepted `POST /v1/events`: the event after mods and what the ack says.
-pub(crate) fn accepted_json(answered: &Answered, response: Option<&str>) -> String {
-    let Ok(accepted) = &answered.result else { return "null".to_owned() };
-    let mut out = match &accepted.event {
-        Some(record) => {
-            let mut text = record.event.json().to_owned();
-            text.pop();
-            text
-        }
+/// The answer to an accepted `POST /v1/events`: the event after mods and what the ack says.
+pub(crate) fn accepted(answered: &Answered, response: Option<&str>) -> Response {
+    let Ok(accepted) = &answered.result else { return ok_raw("null") };
+    let event = accepted.event.as_ref().map(|record| record.event.json());
+    let size = event.map_or(0, str::len) + response.map_or(0, str::len) + 256;
+    let mut out = String::with_capacity(size);
+    out.push_str(OK);
+    match event.and_then(|text| text.strip_suffix('}')) {
+        Some(open) => out.push_str(open),
         None => {
-            let mut text = String::from("{\"id\":");
-            push_string(&mut text, accepted.event_id());
-            text
+            out.push_str("{\"id\":");
+            push_string(&mut out, accepted.event_id());
         }
-    };
+    }
     push_promise(&mut out, answered, accepted);
     if let Some(response) = response {
         out.push_str(",\"response\":");
         out.push_str(response);
     }
-    out.push('}');
-    out
+    out.push_str("}}");
+    json_response(out)
 }
 
 /// An event of the server to one client, never stored.
