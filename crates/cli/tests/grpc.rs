@@ -91,7 +91,7 @@ async fn join(client: &mut NetworkClient<Channel>, token: &str, name: &str) -> p
 
 fn event(id: &str, target: &str) -> pb::Event {
     let (id, target, r#type) = (id.to_owned(), target.to_owned(), "test.note.posted".to_owned());
-    pb::Event { id, target, r#type, payload: br#"{"n":1.50}"#.to_vec(), ..Default::default() }
+    pb::Event { id, target, r#type, payload: br#"{"n":1.50}"#.to_vec().into(), ..Default::default() }
 }
 
 /// The error in the trailer.
@@ -216,7 +216,7 @@ async fn the_seven_unary_calls() {
     assert_eq!((error.code.as_str(), error.event_id.as_str(), error.retryable), ("unknown_target", "s2", false));
     let stored = results[0].event.as_ref().unwrap();
     assert_eq!((stored.source.as_str(), stored.visibility.as_str()), ("agent:alice", "direct"));
-    assert_eq!(stored.payload, br#"{"n":1.50}"#);
+    assert_eq!(stored.payload.as_ref(), br#"{"n":1.50}"#);
     assert_eq!((results[0].seq + 1, results[0].seq), (results[3].seq, results[2].seq));
     // A request's response comes with its result.
     let ask = pb::Event { r#type: "network.agent.discover".into(), target: "core".into(), ..Default::default() };

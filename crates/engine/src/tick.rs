@@ -30,6 +30,8 @@ const FLOOR_LAG_MAX: Seq = 65_536;
 const FLOORS_PER_TICK_MAX: usize = 64;
 /// Ids are known again for at least this long.
 const IDS_KEPT_MS: Millis = 24 * 3_600_000;
+/// In debug builds, counts of pending mail are checked by walking in networks of at most so many events.
+const WALKED_MAX: Seq = 2000;
 /// Events purged at once between two purge intervals.
 const PURGE_STRIDE: Seq = 1000;
 
@@ -122,6 +124,11 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     let mut budget = DEAD_PER_TICK_MAX;
     let mut ends: Vec<End> = Vec::new();
     for (id, _) in state.roster() {
+        // Held to the walk wherever tests and simulated worlds let time pass.
+        debug_assert!(
+            state.book.head > WALKED_MAX || state.pending_count(id) == state.pending(id, 0, Seq::MAX).count() as u64,
+            "the count of pending mail is wrong"
+        );
         let mut seqs: Vec<Seq> = Vec::new();
         // Nothing is pending below the floor: most members need no look.
         if cutoff > state.lists.floor(id) {

@@ -251,7 +251,8 @@ impl Sessions {
         let connections: Vec<u64> = match route.stream {
             None => return 0,
             Some(StreamKey::Inbox(member)) => self.by_member.get(&member).cloned().unwrap_or_default(),
-            Some(StreamKey::Channel(channel)) if settled => {
+            // Whichever are fewer: members of the channel, or connections of the network.
+            Some(StreamKey::Channel(channel)) if settled && seated(channel).len() <= self.by_connection.len() => {
                 seated(channel).iter().filter_map(|member| self.by_member.get(member)).flatten().copied().collect()
             }
             Some(_) => self.by_connection.keys().copied().collect(),

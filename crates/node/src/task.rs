@@ -36,6 +36,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 const FLIGHTS_MAX: usize = 2;
 /// A batch of so many events is handed over behind another, so that the disk never waits for it.
 const PIPELINE_EVENTS: usize = 256;
+/// At least so many times its own size is logged between two snapshots: a large network must not pay for them with
+/// every event.
+const LOG_PER_SNAPSHOT: usize = 12;
 /// Turns given to senders while a batch is gathered.
 const GATHER_TURNS: usize = 8;
 /// Events of one connection taken in a row before others have their turn.
@@ -114,6 +117,8 @@ pub(crate) struct Task {
     committed: Seq,
     last_lsn: u64,
     bytes_since_snapshot: usize,
+    /// Bytes of the last snapshot.
+    snapshot_size: usize,
     broken: bool,
     /// The node stops while the disk refuses: there is nothing to wait for.
     stopping: bool,
@@ -176,6 +181,7 @@ impl Task {
             committed,
             last_lsn,
             bytes_since_snapshot: 0,
+            snapshot_size: 0,
             broken: false,
             stopping: false,
             batches: Vec::new(),
@@ -493,9 +499,11 @@ impl Task {
             }
         };
         self.bytes_since_snapshot += batch.bytes();
-        if self.bytes_since_snapshot > self.snapshot_bytes {
+        if self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT) {
             self.bytes_since_snapshot = 0;
-            flight.snapshot = Some(self.engine.state.to_snapshot());
+            let snapshot = self.engine.state.to_snapshot();
+            self.snapshot_size = snapshot.len();
+            flight.snapshot = Some(snapshot);
         }
         self.flights.push_back(flight);
         self.append(number, batch).await;

@@ -42,8 +42,8 @@ impl Draft {
             r#type: self.kind.to_owned(),
             source: self.source.clone().unwrap_or_default(),
             target: self.target.clone(),
-            payload: self.payload.clone().into_bytes(),
-            metadata: self.metadata.clone().into_bytes(),
+            payload: self.payload.clone().into(),
+            metadata: self.metadata.clone().into(),
             ..pb::Event::default()
         }
     }
@@ -95,8 +95,8 @@ impl Got {
             kind: event.r#type,
             source: event.source,
             target: event.target,
-            payload: text(event.payload)?,
-            metadata: unmarked(&text(event.metadata)?)?,
+            payload: text(event.payload.to_vec())?,
+            metadata: unmarked(&text(event.metadata.to_vec())?)?,
             timestamp: event.timestamp,
             network: event.network,
             visibility: event.visibility,

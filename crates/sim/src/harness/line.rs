@@ -109,8 +109,8 @@ fn protobuf(event: &Value) -> pb::Event {
         r#type: text("type"),
         source: text("source"),
         target: text("target"),
-        payload: json("payload"),
-        metadata: json("metadata"),
+        payload: json("payload").into(),
+        metadata: json("metadata").into(),
         ..pb::Event::default()
     }
 }

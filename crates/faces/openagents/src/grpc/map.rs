@@ -2,6 +2,7 @@
 
 use super::pb;
 use crate::error::statuses;
+use bytes::Bytes;
 use prost::Message as _;
 use rialto_model::Fault;
 use rialto_model::json::push_string;
@@ -15,8 +16,9 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
     let size = |event: &pb::Event| 192 + event.payload.len() + event.metadata.len();
     let mut block = Vec::with_capacity(events.iter().map(size).sum());
     let mut ends = Vec::with_capacity(events.len());
+    let mut head = String::with_capacity(160);
     for event in events {
-        push_json(event, &mut block);
+        push_json(event, &mut head, &mut block);
         ends.push(block.len());
     }
     let mut texts = Texts::of(block.into());
@@ -28,11 +30,11 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
     texts
 }
 
-/// Appends the JSON text of a protobuf event.
-fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
-    let mut out = String::with_capacity(160);
+/// Appends the JSON text of a protobuf event. What is text is put together in `out` first.
+fn push_json(event: &pb::Event, out: &mut String, block: &mut Vec<u8>) {
+    out.clear();
     out.push_str("{\"type\":");
-    push_string(&mut out, &event.r#type);
+    push_string(out, &event.r#type);
     for (name, value) in [
         ("id", &event.id),
         ("source", &event.source),
@@ -44,7 +46,7 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
             out.push_str(",\"");
             out.push_str(name);
             out.push_str("\":");
-            push_string(&mut out, value);
+            push_string(out, value);
         }
     }
     if event.timestamp != 0 {
@@ -69,8 +71,8 @@ pub(super) fn event_of(json: &str) -> pb::Event {
             r#type: own.kind,
             source: own.source,
             target: own.target,
-            payload: own.payload.get().as_bytes().to_vec(),
-            metadata: own.metadata.get().as_bytes().to_vec(),
+            payload: Bytes::copy_from_slice(own.payload.get().as_bytes()),
+            metadata: Bytes::copy_from_slice(own.metadata.get().as_bytes()),
             timestamp: own.timestamp,
             network: own.network,
             visibility: own.visibility,
@@ -130,8 +132,8 @@ mod tests {
             r#type: "a.b".into(),
             source: "agent:a".into(),
             target: "resource/file/a\"b.md".into(),
-            payload: br#"{"n":1.50}"#.to_vec(),
-            metadata: br#"{"k":"\u00e9"}"#.to_vec(),
+            payload: Bytes::from_static(br#"{"n":1.50}"#),
+            metadata: Bytes::from_static(br#"{"k":"\u00e9"}"#),
             timestamp: 7,
             network: "a1b2c3d4".into(),
             visibility: "direct".into(),
