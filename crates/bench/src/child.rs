@@ -9,7 +9,7 @@ use crate::rialto::event;
 use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, Out, Outbox, Texts};
+use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, NodeConfig, Out, Outbox, Texts, outbox};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,6 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
 use tokio::io::AsyncBufReadExt;
-use tokio::sync::mpsc;
 
 /// Events in one round of the core.
 const ROUND: u64 = 16_384;
@@ -141,12 +140,12 @@ struct End {
     caller: Arc<Caller>,
     connection: u64,
     outbox: Outbox,
-    inbox: mpsc::Receiver<Vec<Out>>,
+    inbox: Inbox,
 }
 
 impl End {
     async fn join(network: &Network, token: &str, name: &str, wishes: &str) -> Result<End, BenchError> {
-        let (outbox, inbox) = mpsc::channel(rialto_model::limits::OUTBOX_FRAMES_MAX);
+        let (outbox, inbox) = outbox(rialto_model::limits::OUTBOX_FRAMES_MAX);
         let caller =
             Arc::new(Caller { bearer: Some(sha256(token)), dialect: Some(Dialect::Stream), ..Caller::default() });
         let mut end = End { network: network.clone(), caller, connection: network.connection(), outbox, inbox };

@@ -1,6 +1,7 @@
 //! Messages between connections and a network's task.
 
 use crate::delivery::Attempt;
+use crate::outbox::Outbox;
 use crate::outgoing::Part;
 use crate::query::Query;
 use crate::texts::Texts;
@@ -11,7 +12,7 @@ use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// The answer to one received frame, after its commit.
 #[derive(Debug, Clone)]
@@ -60,9 +61,6 @@ pub enum Out {
     /// The stream ends; why.
     Close(ErrorCode),
 }
-
-/// Where a stream's things go.
-pub type Outbox = mpsc::Sender<Vec<Out>>;
 
 /// Where answers go.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Live sessions of one network: windows, parking, redelivery. All volatile; what was not acked is still pending
 //! in the engine and is sent again on the next connection.
 
-use crate::command::{Out, Outbox};
+use crate::command::Out;
+use crate::outbox::{Outbox, Refused};
 use crate::outgoing::Run;
 use crate::window::{Sent, Window};
 use rialto_engine::input::Joined;
@@ -9,8 +10,6 @@ use rialto_engine::{SessionRef, State, StreamKey};
 use rialto_model::{ErrorCode, Millis, Seq, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
 /// First redelivery after this long without an ack.
 const RETRY_MS: Millis = 30_000;
@@ -50,8 +49,6 @@ pub fn id_key(id: &str) -> u64 {
 pub(crate) struct Live {
     pub(crate) session: SessionRef,
     outbox: Outbox,
-    /// A place in the outbox for the last word, however full it is.
-    goodbye: Option<mpsc::OwnedPermit<Vec<Out>>>,
     /// What it was sent and has not acked.
     window: Window,
     /// Everything pending up to here was sent; more waits beyond it.
@@ -75,6 +72,8 @@ pub(crate) struct Sessions {
     watchers: BTreeMap<u64, (Option<u32>, Outbox)>,
     /// Streams with something to hand over; idle ones are not looked at.
     dirty: Vec<u64>,
+    /// Outboxes with something in them that their connections were not told of.
+    news: Vec<Outbox>,
     /// Streams that were told why they end, or whose reader is gone.
     ended: Vec<u64>,
     /// At-most-once mail of members that poll.
@@ -93,30 +92,34 @@ impl Live {
         }
     }
 
-    /// Hands over what gathered. A reader that is so far behind that its outbox is full loses its stream and is told
-    /// so in the place kept for that; what it did not ack stays pending.
-    fn flush(&mut self) {
+    /// Hands over what gathered; gives whether its connection has to be told. A reader that is so far behind that its
+    /// outbox is full loses its stream and is told so in the place kept for that; what it did not ack stays pending.
+    fn flush(&mut self) -> bool {
         if self.dead || self.batch.is_empty() {
-            return;
+            return false;
         }
-        match self.outbox.try_send(std::mem::take(&mut self.batch)) {
-            Ok(()) => self.dead = self.ending.is_some(),
-            Err(TrySendError::Closed(_)) => self.dead = true,
-            Err(TrySendError::Full(_)) => {
+        match self.outbox.push(std::mem::take(&mut self.batch)) {
+            Ok(tell) => {
+                self.dead = self.ending.is_some();
+                tell
+            }
+            Err(Refused::Closed) => {
+                self.dead = true;
+                false
+            }
+            Err(Refused::Full) => {
                 tracing::debug!(member = self.session.member, "outbox is full");
                 self.dead = true;
-                if let Some(place) = self.goodbye.take() {
-                    place.send(vec![Out::Close(self.ending.unwrap_or(ErrorCode::RateLimited))]);
-                }
+                self.outbox.push_last(Out::Close(self.ending.unwrap_or(ErrorCode::RateLimited)))
             }
         }
     }
 
-    /// Tells the stream why it ends.
-    fn end(&mut self, code: ErrorCode) {
+    /// Tells the stream why it ends; gives its outbox if its connection has to be told.
+    fn end(&mut self, code: ErrorCode) -> Option<Outbox> {
         self.send(Out::Close(code));
         self.ending.get_or_insert(code);
-        self.flush();
+        self.flush().then(|| self.outbox.clone())
     }
 
     /// Sends pending events from the store as far as the window allows.
@@ -183,7 +186,6 @@ impl Sessions {
         let (session, window) = (joined.session, joined.window);
         let live = Live {
             session,
-            goodbye: outbox.clone().try_reserve_owned().ok(),
             outbox,
             window: Window::new(window),
             parked: Some(joined.resume_after.unwrap_or(0)),
@@ -201,7 +203,9 @@ impl Sessions {
     pub(crate) fn close(&mut self, connection: u64) -> Option<SessionRef> {
         self.watchers.remove(&connection);
         let mut live = self.by_connection.remove(&connection)?;
-        live.flush();
+        if live.flush() {
+            self.news.push(live.outbox.clone());
+        }
         if let Some(list) = self.by_member.get_mut(&live.session.member) {
             list.retain(|c| *c != connection);
             if list.is_empty() {
@@ -236,6 +240,11 @@ impl Sessions {
 
     pub(crate) fn len(&self) -> usize {
         self.by_connection.len()
+    }
+
+    /// Outboxes whose connections have to be told that there is something in them.
+    pub(crate) fn take_news(&mut self) -> Vec<Outbox> {
+        std::mem::take(&mut self.news)
     }
 
     /// Connections whose stream ended since the last call.
@@ -291,7 +300,7 @@ impl Sessions {
     pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
-            let lagging = live.outbox.capacity() < limits::OUTBOX_FRAMES_MAX / 2;
+            let lagging = live.outbox.room() < limits::OUTBOX_FRAMES_MAX / 2;
             if !lagging && state.receives(live.session.member, route) {
                 live.send(Out::Signal(event.clone()));
                 self.dirty.push(*connection);
@@ -303,7 +312,7 @@ impl Sessions {
                 None => route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
-            !wanted || !matches!(outbox.try_send(vec![Out::Signal(event.clone())]), Err(TrySendError::Closed(_)))
+            !wanted || outbox.send(vec![Out::Signal(event.clone())]) != Err(Refused::Closed)
         });
     }
 
@@ -374,7 +383,9 @@ impl Sessions {
                 self.dirty.push(connection);
             }
             None => {
-                let _ = outbox.try_send(vec![answers]);
+                if outbox.push(vec![answers]) == Ok(true) {
+                    self.news.push(outbox.clone());
+                }
             }
         }
     }
@@ -385,7 +396,7 @@ impl Sessions {
         for connection in connections {
             if let Some(live) = self.by_connection.get_mut(&connection).filter(|l| numbers.contains(&l.session.number))
             {
-                live.end(code);
+                self.news.extend(live.end(code));
                 self.dirty.push(connection);
             }
         }
@@ -394,7 +405,7 @@ impl Sessions {
     /// Ends all streams.
     pub(crate) fn close_all(&mut self, code: ErrorCode) {
         for (connection, live) in &mut self.by_connection {
-            live.end(code);
+            self.news.extend(live.end(code));
             self.dirty.push(*connection);
         }
     }
@@ -407,7 +418,9 @@ impl Sessions {
         for connection in dirty {
             let Some(live) = self.by_connection.get_mut(&connection) else { continue };
             live.pump(state, committed, now);
-            live.flush();
+            if live.flush() {
+                self.news.push(live.outbox.clone());
+            }
             if live.dead {
                 self.ended.push(connection);
             }
@@ -468,6 +481,7 @@ fn backoff(attempt: u32, salt: u64) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbox::{Inbox, outbox};
     use crate::outgoing::{Outgoing, runs};
     use rialto_engine::input::{Emit, Proofs, Resume, Seen};
     use rialto_engine::{Accepted, AckRequest, Caller, Clock, Effects, Engine, Record};
@@ -553,7 +567,7 @@ mod tests {
     }
 
     /// Attempt numbers of everything the stream was sent since the last look.
-    fn attempts(inbox: &mut mpsc::Receiver<Vec<Out>>) -> Vec<u32> {
+    fn attempts(inbox: &mut Inbox) -> Vec<u32> {
         let mut out = Vec::new();
         while let Ok(outs) = inbox.try_recv() {
             for item in outs {
@@ -572,7 +586,7 @@ mod tests {
         let mut bench = Bench::new();
         let alice = bench.join("agent:alice");
         let bob = bench.join("agent:bob");
-        let (outbox, mut inbox) = mpsc::channel(64);
+        let (outbox, mut inbox) = outbox(64);
         bench.sessions.open(1, &bob, outbox);
         bench.sessions.flush(&bench.engine.state, bench.engine.state.book.head, bench.now.steady);
         let caller = Caller { stream: Some(alice.session), ..Caller::default() };

@@ -1,7 +1,8 @@
 //! A network as the faces see it: a handle to its task.
 
-use crate::command::{Answered, Command, Found, Look, Outbox, PageAnswer, Reply};
+use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply};
 use crate::metrics::Counters;
+use crate::outbox::Outbox;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View};
@@ -246,11 +247,7 @@ impl Network {
     }
 
     /// Reads events in the order given (rising or falling), until they are as many bytes; gives how many it looked at.
-    pub(crate) async fn read_some(
-        &self,
-        seqs: Vec<Seq>,
-        bytes: usize,
-    ) -> Result<(Vec<Arc<EventRecord>>, usize), Fault> {
+    pub async fn read_some(&self, seqs: Vec<Seq>, bytes: usize) -> Result<(Vec<Arc<EventRecord>>, usize), Fault> {
         if seqs.is_empty() {
             return Ok((Vec::new(), 0));
         }

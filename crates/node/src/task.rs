@@ -16,6 +16,7 @@ use crate::delivery::{Sessions, id_key};
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
+use crate::outbox::Outbox;
 use crate::outgoing::{Outgoing, runs};
 use crate::texts::Texts;
 use rialto_engine::bugs;
@@ -56,7 +57,7 @@ const RECENT_BYTES: usize = 32 << 20;
 
 /// Something to do when a batch has committed, in order.
 enum Then {
-    Answers(Reply, Vec<Answered>, Vec<(u64, Joined, crate::command::Outbox)>),
+    Answers(Reply, Vec<Answered>, Vec<(u64, Joined, Outbox)>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
@@ -452,6 +453,12 @@ impl Task {
         if let Some(session) = self.sessions.close(connection) {
             self.engine.live.stream(session.member, false, now);
         }
+        self.tell();
+    }
+
+    /// Tells connections that there is something in their outboxes.
+    fn tell(&mut self) {
+        Outbox::tell_all(self.sessions.take_news());
     }
 
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
@@ -614,6 +621,7 @@ impl Task {
             self.effect(effect);
         }
         self.sessions.flush(&self.engine.state, self.committed, now.steady);
+        self.tell();
         for connection in self.sessions.take_ended() {
             self.close_stream(connection, now);
         }

@@ -2,12 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Out};
+use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, outbox};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 async fn network() -> (Node, Network) {
     let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
@@ -19,13 +18,13 @@ struct Stream {
     network: Network,
     connection: u64,
     caller: Arc<Caller>,
-    outbox: mpsc::Sender<Vec<Out>>,
-    inbox: mpsc::Receiver<Vec<Out>>,
+    outbox: Outbox,
+    inbox: Inbox,
 }
 
 impl Stream {
     async fn join(network: &Network, name: &str, payload: Value) -> Stream {
-        let (outbox, inbox) = mpsc::channel(1024);
+        let (outbox, inbox) = outbox(1024);
         let caller = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
         let stream = Stream { network: network.clone(), connection: network.connection(), caller, outbox, inbox };
         stream

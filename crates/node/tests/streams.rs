@@ -4,13 +4,12 @@
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, limits};
 use rialto_node::command::Look;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Out, Query, View};
+use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, Query, View, outbox};
 use rialto_store::disk::fault::{Call, FaultDisk};
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 async fn network() -> (Node, Network) {
     let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
@@ -25,8 +24,8 @@ fn operator() -> Arc<Caller> {
 struct Stream {
     network: Network,
     connection: u64,
-    outbox: mpsc::Sender<Vec<Out>>,
-    inbox: mpsc::Receiver<Vec<Out>>,
+    outbox: Outbox,
+    inbox: Inbox,
 }
 
 /// What came out of a stream.
@@ -39,7 +38,7 @@ struct Heard {
 
 impl Stream {
     fn new(network: &Network, room: usize) -> Stream {
-        let (outbox, inbox) = mpsc::channel(room);
+        let (outbox, inbox) = outbox(room);
         Stream { network: network.clone(), connection: network.connection(), outbox, inbox }
     }
 

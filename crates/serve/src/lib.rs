@@ -8,12 +8,16 @@ pub mod tls;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::Service;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
 use rialto_model::limits;
+use rialto_openagents::Bare;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -109,9 +113,9 @@ impl Listener {
 async fn accept<F: Face>(stream: TcpStream, tls: Option<tls::Acceptor>, face: F, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
     match tls {
-        None => serve(stream, face, stop).await,
+        None => serve(stream, face, Some(Bare(bare)), stop).await,
         Some(tls) => match tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, face, stop).await,
+            Ok(Ok(stream)) => serve(stream, face, None, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -119,7 +123,7 @@ async fn accept<F: Face>(stream: TcpStream, tls: Option<tls::Acceptor>, face: F,
 }
 
 /// Serves one connection. Safe to drop: what was answered is committed.
-async fn serve<S, F>(stream: S, face: F, stop: CancellationToken)
+async fn serve<S, F>(stream: S, face: F, bare: Option<Bare>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Face,
@@ -133,7 +137,7 @@ where
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service) = patience::watch(stream, face, PATIENCE);
+    let (stream, service) = patience::watch(stream, face, PATIENCE, bare);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;
@@ -151,4 +155,10 @@ where
             }
         }
     }
+}
+
+/// The socket of a connection without TLS that was upgraded, and what was read from it already.
+fn bare(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+    let parts = downcast::<TokioIo<patience::Watched<TcpStream>>>(upgraded)?;
+    Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }

@@ -2,9 +2,10 @@
 //! hyper knows a single limit for both and sets a timer per request; here one timer is set anew only when it fires.
 
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use rialto_openagents::Bare;
 use std::future::Future;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -56,10 +57,12 @@ pub(crate) struct Watched<S> {
 pub(crate) struct Watching<S> {
     inner: S,
     shared: Arc<Shared>,
+    /// How to get at the socket of an upgraded connection.
+    bare: Option<Bare>,
 }
 
 /// Binds a connection and its service together.
-pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience) -> (Watched<I>, Watching<S>) {
+pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience, bare: Option<Bare>) -> (Watched<I>, Watching<S>) {
     let shared = Arc::new(Shared::default());
     let io = Watched {
         inner,
@@ -71,10 +74,15 @@ pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience) -> (Watched<
         timer: None,
         fresh: true,
     };
-    (io, Watching { inner: service, shared })
+    (io, Watching { inner: service, shared, bare })
 }
 
 impl<S> Watched<S> {
+    /// The connection itself, watched no longer.
+    pub(crate) fn into_inner(self) -> S {
+        self.inner
+    }
+
     /// Notes that bytes came.
     fn came(&mut self, read: &[u8]) {
         if std::mem::take(&mut self.fresh) && read.starts_with(b"PRI") {
@@ -191,7 +199,10 @@ where
     type Error = S::Error;
     type Future = Answer<S::Future>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(bare) = self.bare.filter(|_| request.headers().contains_key(header::UPGRADE)) {
+            request.extensions_mut().insert(bare);
+        }
         self.shared.begun.fetch_add(1, Ordering::AcqRel);
         Answer { inner: self.inner.call(request), shared: self.shared.clone() }
     }

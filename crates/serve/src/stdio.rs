@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use rialto_model::{Address, ErrorCode, Fault, limits};
-use rialto_node::{Caller, Dialect, Network, Out, Texts};
+use rialto_node::{Caller, Dialect, Inbox, Network, Out, Texts};
 use rialto_openagents::stream::{Conversation, Frame, Renderer, converse, error_line};
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -151,12 +151,7 @@ fn finished(mut line: Vec<u8>, too_long: bool) -> Line {
 }
 
 /// Writes what the outbox brings, one event per line.
-async fn write(
-    mut stdin: ChildStdin,
-    mut renderer: Renderer,
-    mut inbox: mpsc::Receiver<Vec<Out>>,
-    mut refused: mpsc::Receiver<Fault>,
-) {
+async fn write(mut stdin: ChildStdin, mut renderer: Renderer, mut inbox: Inbox, mut refused: mpsc::Receiver<Fault>) {
     loop {
         tokio::select! {
             outs = inbox.recv() => match outs {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{EventRecord, Out, Query, View};
+use rialto_node::{EventRecord, Inbox, Out, Query, View, outbox};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -56,7 +56,7 @@ pub(crate) async fn stream(
     let typed = params.get("events").is_some_and(|v| v == "typed");
     let (tx, rx) = mpsc::channel(CHUNKS);
     let connection = call.network.connection();
-    let (outbox, signals) = mpsc::channel(SIGNALS);
+    let (outbox, signals) = outbox(SIGNALS);
     call.network.watch(connection, &call.caller, &outbox).await;
     let stop = app.stop.clone();
     tokio::spawn(async move {
@@ -97,7 +97,7 @@ impl Reader {
     }
 
     /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
-    async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: mpsc::Receiver<Vec<Out>>) {
+    async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: Inbox) {
         let mut cursor = cursor;
         if !self.send("retry: 2000\n\n".to_owned()).await {
             return;
@@ -132,7 +132,7 @@ impl Reader {
     }
 
     /// Passes signals on until something was committed; false when it is over.
-    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut mpsc::Receiver<Vec<Out>>) -> bool {
+    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut Inbox) -> bool {
         let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
         loop {
             tokio::select! {

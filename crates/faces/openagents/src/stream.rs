@@ -7,18 +7,19 @@ use crate::error::close_code;
 use crate::wire;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Event, Fault, limits};
-use rialto_node::{Answered, Caller, Network, Out, Outbox, Part, Texts};
+use rialto_node::delivery::Attempt;
+use rialto_node::outbox::{Outlet, Port, outbox};
+use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Part, Query, Texts};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Bytes rendered for one write, about.
 const RENDER_BYTES: usize = 4 << 20;
 /// Events handed over at once, so that other connections have their turn in between.
 const TURN_EVENTS: usize = 256;
-/// Events read from the store at once.
-const STORED_AT_ONCE: usize = 32;
+/// Bytes looked up for one write, about.
+const LOOKUP_BYTES: usize = 256 << 10;
 /// The join must come within this time.
 pub const JOIN_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -72,6 +73,40 @@ pub struct Rendered {
     pub answered: usize,
     /// The client has joined.
     pub joined: bool,
+    /// What has to be looked up before it goes on; comes after the frames.
+    lookup: Option<Lookup>,
+}
+
+/// What the store knows and rendering waits for.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    /// Deliveries, list after list.
+    Stored(Vec<Vec<Attempt>>),
+    /// A client's query, and the id it has.
+    Query(Box<Query>, String),
+}
+
+/// What was looked up, rendered.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) close: Option<Close>,
+    /// What was too much for one write: it comes before everything else.
+    rest: Vec<Vec<Attempt>>,
+}
+
+impl Looked {
+    /// Puts what is left back in front of what waits.
+    pub(crate) fn put_back(&mut self, outs: &mut VecDeque<Out>) {
+        self.rest.drain(..).rev().for_each(|list| outs.push_front(Out::Stored(list)));
+    }
+}
+
+impl Rendered {
+    /// What has to be looked up, if nobody has begun to.
+    pub(crate) fn take_lookup(&mut self) -> Option<Lookup> {
+        self.lookup.take()
+    }
 }
 
 /// How a stream ends.
@@ -102,18 +137,32 @@ pub struct Renderer {
     bad_frames: u32,
 }
 
-/// Starts a conversation with a network.
-pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, mpsc::Receiver<Vec<Out>>) {
-    let (outbox, inbox) = mpsc::channel(limits::OUTBOX_FRAMES_MAX);
-    let caller = Arc::new(caller);
-    let connection = network.connection();
-    let conversation = Conversation { network: network.clone(), caller: caller.clone(), connection, outbox };
-    let renderer =
-        Renderer { network: network.clone(), caller, address: "core".to_owned(), batch_acks: false, bad_frames: 0 };
-    (conversation, renderer, inbox)
+/// Starts a conversation with a network, for a carrier that takes out of the outbox what it renders.
+pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, Inbox) {
+    let (outbox, inbox) = outbox(limits::OUTBOX_FRAMES_MAX);
+    let renderer = Renderer::new(network, caller);
+    (Conversation::new(&renderer, outbox), renderer, inbox)
+}
+
+/// Starts a conversation with a network, for a carrier that is written to.
+pub(crate) fn converse_through<P: Port + 'static>(
+    network: &Network,
+    caller: Caller,
+    port: impl FnOnce(Renderer) -> P,
+) -> (Conversation, Arc<Outlet<P>>) {
+    let renderer = Renderer::new(network, caller);
+    let (network, caller, connection) = (network.clone(), renderer.caller.clone(), network.connection());
+    let outlet = Arc::new(Outlet::new(limits::OUTBOX_FRAMES_MAX, port(renderer)));
+    (Conversation { network, caller, connection, outbox: Outbox::to(&outlet) }, outlet)
 }
 
 impl Conversation {
+    fn new(renderer: &Renderer, outbox: Outbox) -> Conversation {
+        let (network, caller) = (renderer.network.clone(), renderer.caller.clone());
+        let connection = network.connection();
+        Conversation { network, caller, connection, outbox }
+    }
+
     /// Takes texts that arrived together, each an event or an array of events. Gives how many answers to expect, or
     /// why to close.
     pub async fn receive(&mut self, texts: Texts) -> Result<usize, ErrorCode> {
@@ -181,33 +230,57 @@ impl Batch {
 }
 
 impl Renderer {
+    fn new(network: &Network, caller: Caller) -> Renderer {
+        let (network, caller, address) = (network.clone(), Arc::new(caller), "core".to_owned());
+        Renderer { network, caller, address, batch_acks: false, bad_frames: 0 }
+    }
+
     /// Renders what the outbox brought, from the front, until it is enough for one write or ends the stream. Reads
     /// stored events as needed, so that a long backlog is never in memory as a whole.
     pub async fn render(&mut self, outs: &mut VecDeque<Out>) -> Rendered {
+        let mut rendered = self.render_now(outs);
+        if let Some(lookup) = rendered.lookup.take() {
+            let mut looked = Box::pin(self.look_up(lookup)).await;
+            looked.put_back(outs);
+            rendered.frames.extend(looked.frames);
+            rendered.close = rendered.close.or(looked.close);
+        }
+        rendered
+    }
+
+    /// Like [`Renderer::render`], but stops at what has to be looked up.
+    pub(crate) fn render_now(&mut self, outs: &mut VecDeque<Out>) -> Rendered {
         let mut rendered = Rendered::default();
         let mut accepted = Batch::default();
         let mut durability = "sync";
         let mut bytes = 0;
         let mut seen = 0;
-        while bytes < RENDER_BYTES && rendered.close.is_none() {
+        while bytes < RENDER_BYTES && rendered.close.is_none() && rendered.lookup.is_none() {
             bytes += rendered.frames.get(seen..).unwrap_or_default().iter().map(Frame::bytes).sum::<usize>();
             seen = rendered.frames.len();
             let Some(out) = outs.pop_front() else { break };
             match out {
                 Out::Answers(answers) => {
-                    for answered in answers {
+                    let mut answers = answers.into_iter();
+                    while rendered.lookup.is_none()
+                        && let Some(answered) = answers.next()
+                    {
                         rendered.answered += 1;
                         durability = answered.durability.as_str();
-                        self.answer(answered, &mut rendered, &mut accepted, durability).await;
+                        self.answer(answered, &mut rendered, &mut accepted, durability);
+                    }
+                    if !answers.as_slice().is_empty() {
+                        outs.push_front(Out::Answers(answers.collect()));
                     }
                 }
                 Out::Delivery(part) => rendered.frames.push(Frame::Shared(part)),
-                Out::Stored(mut attempts) => {
-                    let rest = attempts.split_off(attempts.len().min(STORED_AT_ONCE));
-                    if !rest.is_empty() {
-                        outs.push_front(Out::Stored(rest));
+                Out::Stored(attempts) => {
+                    let mut lists = vec![attempts];
+                    while let Some(Out::Stored(more)) = outs.front_mut() {
+                        lists.push(std::mem::take(more));
+                        outs.pop_front();
                     }
-                    self.stored(&attempts, &mut rendered).await;
+                    rendered.lookup = Some(Lookup::Stored(lists));
                 }
                 Out::Signal(event) => rendered.frames.push(Frame::of(&event)),
                 Out::Close(code) => {
@@ -222,7 +295,7 @@ impl Renderer {
         rendered
     }
 
-    async fn answer(&mut self, answered: Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
+    fn answer(&mut self, mut answered: Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
         let id = answered.event_id();
         let result = match &answered.result {
             Err(fault) => {
@@ -270,18 +343,35 @@ impl Renderer {
         if let Some(response) = &result.response {
             rendered.frames.push(Frame::of(response));
         }
-        if let Some(query) = &answered.query {
-            let event = match self.network.query(&self.caller, query).await {
-                Ok(page) => {
-                    let payload = wire::page_json(&page.events, page.has_more, page.next, false);
-                    wire::server_event("network.events.response", &self.address, self.network.id(), &payload, id)
-                }
-                Err(fault) => wire::error_event(&fault, id, &self.address, self.network.id()),
-            };
-            rendered.frames.push(Frame::of(&event));
-        }
         if result.left {
             rendered.close = Some(Close { code: 1000, reason: "left", error: None });
+        }
+        // A stream that ends asks nothing any more.
+        if rendered.close.is_none()
+            && let Some(query) = answered.query.take()
+        {
+            let id = answered.event_id().unwrap_or_default().to_owned();
+            rendered.lookup = Some(Lookup::Query(query, id));
+        }
+    }
+
+    /// Looks up what rendering stopped at. Dropped it loses nothing but the time.
+    pub(crate) fn look_up(&self, lookup: Lookup) -> impl Future<Output = Looked> + Send + use<> {
+        let (network, caller, address) = (self.network.clone(), self.caller.clone(), self.address.clone());
+        async move {
+            match lookup {
+                Lookup::Stored(lists) => stored(&network, &address, lists).await,
+                Lookup::Query(query, id) => {
+                    let event = match network.query(&caller, &query).await {
+                        Ok(page) => {
+                            let payload = wire::page_json(&page.events, page.has_more, page.next, false);
+                            wire::server_event("network.events.response", &address, network.id(), &payload, Some(&id))
+                        }
+                        Err(fault) => wire::error_event(&fault, Some(&id), &address, network.id()),
+                    };
+                    Looked { frames: vec![Frame::of(&event)], close: None, rest: Vec::new() }
+                }
+            }
         }
     }
 
@@ -297,26 +387,40 @@ impl Renderer {
         let ack = wire::server_event("network.event.ack", &self.address, self.network.id(), &payload, None);
         rendered.frames.push(Frame::of(&ack));
     }
+}
 
-    async fn stored(&self, attempts: &[rialto_node::delivery::Attempt], rendered: &mut Rendered) {
-        let mut seqs: Vec<u64> = attempts.iter().map(|a| a.seq).collect();
-        seqs.sort_unstable();
-        match self.network.read(seqs).await {
-            Ok(records) => {
-                for record in records {
-                    let attempt = attempts.iter().find(|a| a.seq == record.event.seq);
-                    let text = match attempt {
-                        Some(a) if a.tracked => record.event.tracked_json(a.attempt),
-                        _ => record.event.json().to_owned(),
-                    };
-                    rendered.frames.push(Frame::Text(Bytes::from(text)));
+/// Reads deliveries until they are enough for one write.
+async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> Looked {
+    let mut looked = Looked { frames: Vec::new(), close: None, rest: Vec::new() };
+    let mut bytes = 0;
+    for mut attempts in lists {
+        attempts.sort_unstable_by_key(|a| a.seq);
+        while !attempts.is_empty() && bytes < LOOKUP_BYTES && looked.close.is_none() {
+            let seqs = attempts.iter().map(|a| a.seq).collect();
+            match network.read_some(seqs, LOOKUP_BYTES - bytes).await {
+                Ok((records, looked_at)) => {
+                    let rest = attempts.split_off(looked_at.clamp(1, attempts.len()));
+                    for record in records {
+                        let attempt = attempts.binary_search_by_key(&record.event.seq, |a| a.seq);
+                        let text = match attempt.ok().and_then(|at| attempts.get(at)) {
+                            Some(a) if a.tracked => record.event.tracked_json(a.attempt),
+                            _ => record.event.json().to_owned(),
+                        };
+                        bytes += text.len();
+                        looked.frames.push(Frame::Text(Bytes::from(text)));
+                    }
+                    attempts = rest;
+                }
+                Err(fault) => {
+                    let error = wire::error_event(&fault, None, address, network.id());
+                    looked.frames.push(Frame::of(&error));
+                    looked.close = Some(Close { code: 1011, ..fault.code.into() });
                 }
             }
-            Err(fault) => {
-                let error = wire::error_event(&fault, None, &self.address, self.network.id());
-                rendered.frames.push(Frame::of(&error));
-                rendered.close = Some(Close { code: 1011, ..fault.code.into() });
-            }
+        }
+        if !attempts.is_empty() {
+            looked.rest.push(attempts);
         }
     }
+    looked
 }

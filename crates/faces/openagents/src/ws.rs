@@ -1,29 +1,38 @@
 //! The stream conversation over WebSocket (sheet section 12.2).
+//!
+//! One task per connection reads, keeps time and says goodbye; what the outbox brings is written by whoever has news
+//! for it, and only what has to wait comes back to the task (`line`). An idle connection holds no buffer.
 
 mod codec;
 mod handshake;
+mod line;
+mod socket;
+mod spool;
 
 use crate::app::App;
 use crate::auth::{self, Params};
 use crate::error::{Refusal, close_code};
-use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
+use crate::stream::{Conversation, JOIN_WITHIN, Looked, converse_through};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use codec::{Decoder, Item};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
+use codec::{Broken, Decoder, Item};
+use line::{Goodbye, Line, Progress};
 use rialto_model::{ErrorCode, limits};
-use rialto_node::{Caller, Dialect, Out};
+use rialto_node::outbox::Outlet;
+use rialto_node::{Caller, Dialect};
 use serde_json::Value;
-use std::collections::VecDeque;
+pub use socket::Bare;
+use socket::Input;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A ping goes out after this long.
 const PING_EVERY: Duration = Duration::from_secs(20);
@@ -31,16 +40,10 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// A write that does not finish in this time: the consumer has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
-/// Things rendered into one flush, about.
-const RENDER_ITEMS: usize = 4096;
-/// A shared block of at least this size is written from where it lies.
-const DIRECT_BYTES: usize = 16 << 10;
-/// Bytes gathered before they are written, about.
-const WRITE_BYTES: usize = 64 << 10;
-/// Pings and goodbyes on their way from the reader to the writer.
-const SAYS_MAX: usize = 8;
-
-type Socket = TokioIo<Upgraded>;
+/// Answers to what the peer said last come within this time of one another.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+/// The network's own goodbye comes within this time of a stop.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// `GET /ws/{network}`.
 pub(crate) async fn upgrade(
@@ -53,15 +56,18 @@ pub(crate) async fn upgrade(
     let call = auth::call(&app, &headers, &params, Some(&name), &Value::Null, true)?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let (response, upgrade) = handshake::accept(&mut request)?;
+    let bare = request.extensions().get::<Bare>().copied();
     let stop = app.stop.clone();
     // An upgraded connection is nobody's but ours: a stop waits for its goodbye.
     let running = app.streams.token();
     tokio::spawn(async move {
-        let _running = running;
         match upgrade.await {
-            Ok(socket) => {
-                let (conversation, renderer, inbox) = converse(&call.network, caller);
-                run(TokioIo::new(socket), conversation, renderer, inbox, stop).await;
+            Ok(upgraded) => {
+                let (input, output, read) = socket::halves(upgraded, bare);
+                let (conversation, outlet) =
+                    converse_through(&call.network, caller, |renderer| Line::new(output, renderer));
+                // A task of its own: what the upgrade needed is not kept for as long as the connection lives.
+                tokio::spawn(run(input, read, conversation, outlet, stop, running));
             }
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }
@@ -69,253 +75,285 @@ pub(crate) async fn upgrade(
     Ok(response)
 }
 
-/// What the reader has the writer say.
-#[derive(Debug)]
-enum Say {
-    Pong(Bytes),
-    Close(u16, &'static str),
-}
-
-/// What reader and writer share.
-#[derive(Debug, Default)]
-struct Gauge {
-    /// May dip below zero: an answer can be written before its event is counted.
-    unanswered: AtomicIsize,
-    changed: Notify,
-    joined: AtomicBool,
-    /// The writer is done.
-    ended: CancellationToken,
-}
-
 /// Runs until the peer leaves, the session ends or the node stops. What was not acked is still pending.
 async fn run(
-    socket: Socket,
-    mut conversation: Conversation,
-    renderer: Renderer,
-    inbox: mpsc::Receiver<Vec<Out>>,
+    input: Input,
+    read: Bytes,
+    conversation: Conversation,
+    outlet: Arc<Outlet<Line>>,
     stop: CancellationToken,
+    _running: TaskTrackerToken,
 ) {
-    let (mut input, output) = tokio::io::split(socket);
-    let gauge = Arc::new(Gauge::default());
-    let (say, said) = mpsc::channel(SAYS_MAX);
-    let sink = Sink { output, buf: Vec::new() };
-    let writer = tokio::spawn(write(sink, renderer, inbox, said, gauge.clone(), stop));
-    let ended = read(&mut input, &mut conversation, &gauge, &say).await;
-    if let Some((code, reason)) = ended {
-        let _ = say.send(Say::Close(code, reason)).await;
-    }
-    drop(say);
-    conversation.end().await;
-    let _ = tokio::time::timeout(STALLED_AFTER, writer).await;
+    let now = Instant::now();
+    let connection = Connection {
+        input,
+        decoder: Decoder::new(limits::BATCH_BYTES_MAX),
+        outlet,
+        lookup: None,
+        began: now,
+        heard: now,
+        ping_at: now + PING_EVERY,
+    };
+    connection.run(read, conversation, stop).await;
 }
 
-/// Reads until the end; gives the close code to send, if one is due.
-async fn read(
-    input: &mut ReadHalf<Socket>,
-    conversation: &mut Conversation,
-    gauge: &Gauge,
-    say: &mpsc::Sender<Say>,
-) -> Option<(u16, &'static str)> {
-    let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
-    let mut decoder = Decoder::new(limits::BATCH_BYTES_MAX);
-    loop {
-        while gauge.unanswered.load(Ordering::Acquire)
-            >= isize::try_from(limits::UNANSWERED_EVENTS_MAX).unwrap_or(isize::MAX)
-        {
-            tokio::select! {
-                () = gauge.changed.notified() => {}
-                () = gauge.ended.cancelled() => return None,
+/// What the connection's own task holds.
+struct Connection {
+    input: Input,
+    decoder: Decoder,
+    outlet: Arc<Outlet<Line>>,
+    /// What the writing end waits for.
+    lookup: Option<Pin<Box<dyn Future<Output = Looked> + Send>>>,
+    began: Instant,
+    /// When something came last.
+    heard: Instant,
+    ping_at: Instant,
+}
+
+/// What happens next.
+enum Turn {
+    /// Bytes came; none is the end.
+    Came(std::io::Result<usize>),
+    /// It is time for something.
+    Time,
+    /// The stream's last word is written.
+    Close(Goodbye),
+    /// The node stops.
+    Stop,
+}
+
+/// How a connection ends.
+enum End {
+    /// The peer left or made a mistake: answers on their way come first.
+    Answered(Option<Goodbye>),
+    /// The last word is written, or would not be read.
+    Now(Goodbye),
+    /// The node stops.
+    Stop,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.outlet.queue.close();
+    }
+}
+
+impl Connection {
+    async fn run(mut self, read: Bytes, mut conversation: Conversation, stop: CancellationToken) {
+        let end = self.talk(read, &mut conversation, &stop).await;
+        // What is rare is not part of what every idle connection holds.
+        Box::pin(self.end(conversation, end)).await;
+    }
+
+    async fn talk(&mut self, read: Bytes, conversation: &mut Conversation, stop: &CancellationToken) -> End {
+        let sleep = sleep_until(self.began + JOIN_WITHIN);
+        let stopped = stop.cancelled();
+        tokio::pin!(sleep, stopped);
+        let mut came = read.len();
+        self.decoder.room().extend_from_slice(&read);
+        drop(read);
+        loop {
+            if came > 0 {
+                let (items, broken) = self.decoder.take(came);
+                if !items.is_empty() || broken.is_some() {
+                    // Boxed for the same reason: it holds what came.
+                    if let Some(end) = Box::pin(self.receive(items, broken, conversation)).await {
+                        return End::Answered(end);
+                    }
+                }
             }
+            came = match poll_fn(|cx| self.poll(sleep.as_mut(), stopped.as_mut(), cx)).await {
+                Turn::Came(Ok(came)) if came > 0 => {
+                    self.heard = Instant::now();
+                    came
+                }
+                Turn::Came(_) => return End::Answered(None),
+                Turn::Close(goodbye) => return End::Now(goodbye),
+                Turn::Stop => return End::Stop,
+                Turn::Time => {
+                    match self.time() {
+                        Ok(next) => sleep.as_mut().reset(next),
+                        Err(end) => return end,
+                    }
+                    0
+                }
+            };
         }
-        let joined = gauge.joined.load(Ordering::Acquire);
-        let until = if joined { tokio::time::Instant::now() + DEAD_AFTER } else { join_by };
-        let came = tokio::select! {
-            came = input.read_buf(decoder.room()) => came,
-            () = tokio::time::sleep_until(until) => {
-                if gauge.joined.load(Ordering::Acquire) != joined { continue }
-                return Some(if joined { (1011, "silent") } else { (4408, "join_required") });
-            }
-            () = gauge.ended.cancelled() => return None,
-        };
-        let came = came.ok().filter(|came| *came > 0)?;
-        let (items, broken) = decoder.take(came);
+    }
+
+    /// Takes what came; gives how the connection ends, if it does.
+    async fn receive(
+        &mut self,
+        items: Vec<Item>,
+        broken: Option<Broken>,
+        conversation: &mut Conversation,
+    ) -> Option<Option<Goodbye>> {
+        let line = &self.outlet.port;
+        // Control frames come before the texts of the same read; what was said before a goodbye counts.
+        let mut closing = None;
         for item in items {
             match item {
                 Item::Texts(texts) => match conversation.receive(texts).await {
-                    Ok(count) => {
-                        gauge.unanswered.fetch_add(isize::try_from(count).unwrap_or(0), Ordering::AcqRel);
-                    }
-                    Err(code) => return Some((close_code(code), code.as_str())),
+                    Ok(count) => line.expect(count),
+                    Err(code) => return Some(Some((close_code(code), code.as_str()))),
                 },
-                // Under a flood of pings only some are answered.
-                Item::Ping(data) => drop(say.try_send(Say::Pong(data))),
-                Item::Close => return None,
+                Item::Ping(data) => line.control(&self.outlet.queue, |out| codec::pong(&data, out)),
+                Item::Close => closing = Some(None),
             }
         }
-        if let Some(broken) = broken {
-            return Some(broken.close());
+        closing.or(broken.map(|broken| Some(broken.close())))
+    }
+
+    /// Waits for the next thing, and writes meanwhile what was left to this task. Loses nothing when it is dropped.
+    fn poll(
+        &mut self,
+        mut sleep: Pin<&mut Sleep>,
+        stopped: Pin<&mut impl Future<Output = ()>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Turn> {
+        self.outlet.port.bell.wait(cx);
+        match self.poll_write(false, cx) {
+            Progress::Close(goodbye) => return Poll::Ready(Turn::Close(goodbye)),
+            Progress::Gone => return Poll::Ready(Turn::Came(Ok(0))),
+            Progress::Blocked(since) if since + STALLED_AFTER < sleep.deadline() => {
+                sleep.as_mut().reset(since + STALLED_AFTER);
+            }
+            Progress::More => cx.waker().wake_by_ref(),
+            Progress::Done | Progress::Blocked(_) | Progress::Looking => {}
+        }
+        if !self.outlet.port.is_behind()
+            && let Poll::Ready(came) = self.input.poll_read(&mut self.decoder, cx)
+        {
+            return Poll::Ready(Turn::Came(came));
+        }
+        if sleep.poll(cx).is_ready() {
+            return Poll::Ready(Turn::Time);
+        }
+        stopped.poll(cx).map(|()| Turn::Stop)
+    }
+
+    /// Writes what was left to this task, or everything that waits, and looks up what that needs.
+    fn poll_write(&mut self, everything: bool, cx: &mut Context<'_>) -> Progress {
+        loop {
+            let Outlet { queue, port } = &*self.outlet;
+            if let Some(lookup) = &mut self.lookup {
+                let Poll::Ready(looked) = lookup.as_mut().poll(cx) else { return Progress::Looking };
+                self.lookup = None;
+                port.looked(looked);
+            }
+            let progress = if everything { port.finish(queue, cx) } else { port.go_on(queue, cx) };
+            if matches!(progress, Progress::Looking)
+                && let Some(lookup) = port.look_up()
+            {
+                self.lookup = Some(Box::pin(lookup));
+                continue;
+            }
+            return progress;
         }
     }
-}
 
-/// The half of the socket that is written: small things gather, large shared blocks go out from where they lie.
-#[derive(Debug)]
-struct Sink {
-    output: WriteHalf<Socket>,
-    buf: Vec<u8>,
-}
-
-impl Sink {
-    /// Writes events in order and flushes; false when the peer does not take them in time.
-    async fn send(&mut self, frames: Vec<Frame>) -> bool {
-        if frames.is_empty() {
-            return true;
+    /// What is due now; gives when something is due next.
+    fn time(&mut self) -> Result<Instant, End> {
+        let (now, line) = (Instant::now(), &self.outlet.port);
+        if line.is_behind() {
+            // It was not listened to.
+            self.heard = now;
         }
-        let all = async {
-            for frame in frames {
-                match frame {
-                    Frame::Text(text) => {
-                        codec::text_head(text.len(), &mut self.buf);
-                        self.buf.extend_from_slice(&text);
-                    }
-                    Frame::Shared(part) => {
-                        let block = part.framed(codec::text_head);
-                        if block.len() < DIRECT_BYTES {
-                            self.buf.extend_from_slice(&block);
-                        } else {
-                            self.write_gathered().await?;
-                            self.output.write_all(&block).await?;
-                        }
-                    }
-                }
-                if self.buf.len() >= WRITE_BYTES {
-                    self.write_gathered().await?;
-                }
-            }
-            self.write_gathered().await?;
-            self.output.flush().await
+        let silent_at = match line.is_joined() {
+            true => self.heard + DEAD_AFTER,
+            false => self.began + JOIN_WITHIN,
         };
-        matches!(tokio::time::timeout(STALLED_AFTER, all).await, Ok(Ok(())))
-    }
-
-    /// Writes one control frame.
-    async fn control(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> bool {
-        put(&mut self.buf);
-        let all = async {
-            self.write_gathered().await?;
-            self.output.flush().await
-        };
-        matches!(tokio::time::timeout(STALLED_AFTER, all).await, Ok(Ok(())))
-    }
-
-    async fn write_gathered(&mut self) -> std::io::Result<()> {
-        if !self.buf.is_empty() {
-            self.output.write_all(&self.buf).await?;
-            self.buf.clear();
+        if now >= silent_at {
+            let why = if line.is_joined() { (1011, "silent") } else { (4408, "join_required") };
+            return Err(End::Answered(Some(why)));
         }
-        Ok(())
+        let stalled_at = line.blocked().map(|since| since + STALLED_AFTER);
+        if stalled_at.is_some_and(|at| now >= at) {
+            return Err(End::Now((4429, "stalled")));
+        }
+        if now >= self.ping_at {
+            self.ping_at = now + PING_EVERY;
+            self.decoder.sleep();
+            line.control(&self.outlet.queue, codec::ping);
+        }
+        Ok(silent_at.min(self.ping_at).min(stalled_at.unwrap_or(silent_at)))
     }
-}
 
-/// Writes what the outbox brings: one flush per commit. Owns the sink until the end.
-async fn write(
-    mut sink: Sink,
-    mut renderer: Renderer,
-    mut inbox: mpsc::Receiver<Vec<Out>>,
-    mut said: mpsc::Receiver<Say>,
-    gauge: Arc<Gauge>,
-    stop: CancellationToken,
-) {
-    // However this ends, the reader hears of it.
-    let _ended = gauge.ended.clone().drop_guard();
-    let mut ping = tokio::time::interval_at(tokio::time::Instant::now() + PING_EVERY, PING_EVERY);
-    let mut close = None;
-    while close.is_none() {
-        tokio::select! {
-            biased;
-            outs = inbox.recv() => {
-                // The session ended with its connection; the reader may have said why.
-                let Some(mut outs) = outs else {
-                    close = Some(goodbye(&mut said).await);
-                    tell_why(&mut sink, &renderer, close).await;
-                    break;
-                };
-                while outs.len() < RENDER_ITEMS && let Ok(more) = inbox.try_recv() {
-                    outs.extend(more);
-                }
-                let mut outs = VecDeque::from(outs);
-                while close.is_none() && !outs.is_empty() {
-                    let rendered = renderer.render(&mut outs).await;
-                    if rendered.joined {
-                        gauge.joined.store(true, Ordering::Release);
-                    }
-                    close = rendered.close.map(|c| (c.code, c.reason));
-                    if !sink.send(rendered.frames).await {
-                        close = close.or(Some((4429, "stalled")));
-                    }
-                    gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);
-                    gauge.changed.notify_one();
-                }
+    /// Says goodbye and ends the session. Dropped before its end it leaves the session to the network's next write.
+    async fn end(mut self, conversation: Conversation, end: End) {
+        match end {
+            End::Answered(goodbye) => {
+                conversation.end().await;
+                self.last_answers().await;
+                let goodbye = goodbye.unwrap_or((1000, ""));
+                // A close that is about an error is preceded by that error.
+                self.goodbye(ErrorCode::from_wire(goodbye.1), goodbye).await;
             }
-            heard = said.recv() => match heard {
-                Some(Say::Pong(data)) => {
-                    if !sink.control(|out| codec::pong(&data, out)).await { close = Some((4429, "stalled")) }
-                }
-                heard => {
-                    close = Some(if let Some(Say::Close(code, reason)) = heard { (code, reason) } else { (1000, "") });
-                    // Answers that are still on their way are worth more than a quick goodbye.
-                    while let Ok(Some(outs)) = tokio::time::timeout(Duration::from_millis(200), inbox.recv()).await {
-                        if !pass(&mut sink, &mut renderer, outs).await { break }
-                    }
-                    tell_why(&mut sink, &renderer, close).await;
-                }
-            },
-            _ = ping.tick() => {
-                // A quiet connection holds no buffer.
-                sink.buf = Vec::new();
-                if !sink.control(codec::ping).await { close = Some((4429, "stalled")) }
+            End::Now(goodbye) => {
+                self.goodbye(None, goodbye).await;
+                conversation.end().await;
             }
-            () = stop.cancelled() => {
-                // The network's task says goodbye through the outbox; this is for streams that never joined.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                while let Ok(outs) = inbox.try_recv() {
-                    if !pass(&mut sink, &mut renderer, outs).await { break }
+            End::Stop => {
+                // The network's task says goodbye through the outbox; the other is for streams that never joined.
+                match timeout(LAST_WORD, self.last_word()).await {
+                    Ok(goodbye) => self.goodbye(None, goodbye).await,
+                    Err(_) => {
+                        let why = ErrorCode::ShuttingDown;
+                        self.goodbye(Some(why), (1001, why.as_str())).await;
+                    }
                 }
-                sink.send(vec![Frame::Text(renderer.refusal(ErrorCode::ShuttingDown))]).await;
-                close = Some((1001, ErrorCode::ShuttingDown.as_str()));
+                conversation.end().await;
             }
         }
     }
-    let (code, reason) = close.unwrap_or((1000, ""));
-    let _ = sink.control(|out| codec::close(code, reason, out)).await;
-    let _ = sink.output.shutdown().await;
-}
 
-/// Waits for what the reader says at its end.
-async fn goodbye(said: &mut mpsc::Receiver<Say>) -> (u16, &'static str) {
-    while let Some(heard) = said.recv().await {
-        if let Say::Close(code, reason) = heard {
-            return (code, reason);
+    /// Writes answers that are still on their way: they are worth more than a quick goodbye.
+    async fn last_answers(&mut self) {
+        loop {
+            let over = poll_fn(|cx| match self.poll_all(cx) {
+                Progress::Close(_) | Progress::Gone => Poll::Ready(()),
+                Progress::Done if self.outlet.queue.is_over() => Poll::Ready(()),
+                Progress::Done | Progress::More | Progress::Blocked(_) | Progress::Looking => Poll::Pending,
+            });
+            if timeout(LAST_ANSWERS, over).await.is_ok() {
+                return;
+            }
+            let blocked = self.outlet.port.blocked().is_some_and(|since| since.elapsed() < STALLED_AFTER);
+            if !self.outlet.port.take_stirred() && !blocked && self.lookup.is_none() {
+                return;
+            }
         }
     }
-    (1000, "")
-}
 
-/// Renders and sends all of it; false when the peer does not take it or the stream ends by it.
-async fn pass(sink: &mut Sink, renderer: &mut Renderer, outs: Vec<Out>) -> bool {
-    let mut outs = VecDeque::from(outs);
-    while !outs.is_empty() {
-        let rendered = renderer.render(&mut outs).await;
-        if !sink.send(rendered.frames).await || rendered.close.is_some() {
-            return false;
-        }
+    /// Waits for what ends the stream.
+    async fn last_word(&mut self) -> Goodbye {
+        poll_fn(|cx| {
+            let progress = self.poll_all(cx);
+            if let Progress::Close(goodbye) = progress { Poll::Ready(goodbye) } else { Poll::Pending }
+        })
+        .await
     }
-    true
-}
 
-/// A close that is about an error is preceded by that error.
-async fn tell_why(sink: &mut Sink, renderer: &Renderer, close: Option<(u16, &'static str)>) {
-    if let Some(code) = close.and_then(|(_, reason)| ErrorCode::from_wire(reason)) {
-        sink.send(vec![Frame::Text(renderer.refusal(code))]).await;
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Progress {
+        self.outlet.port.bell.wait(cx);
+        let progress = self.poll_write(true, cx);
+        if matches!(progress, Progress::More) {
+            cx.waker().wake_by_ref();
+        }
+        progress
+    }
+
+    /// Writes the last words, and that they were the last.
+    async fn goodbye(&mut self, why: Option<ErrorCode>, goodbye: Goodbye) {
+        let Outlet { queue, port } = &*self.outlet;
+        self.lookup = None;
+        port.say_goodbye(queue, why, goodbye);
+        let all = poll_fn(|cx| match port.finish(queue, cx) {
+            Progress::Done => port.poll_shutdown(cx),
+            Progress::Gone => Poll::Ready(Ok(())),
+            Progress::More | Progress::Blocked(_) | Progress::Looking | Progress::Close(_) => Poll::Pending,
+        });
+        // A peer that does not read it learns of it from the socket.
+        let _ = timeout(STALLED_AFTER, all).await;
     }
 }

@@ -67,6 +67,7 @@ impl Task {
             }
         }
         self.sessions.close_all(ErrorCode::StorageUnavailable);
+        self.tell();
         self.sessions = Sessions::default();
         self.joined.clear();
         self.records.clear();
@@ -159,9 +160,9 @@ impl Task {
                     let answers: Vec<Answered> = texts.iter().map(|_| Answered::refusal(None, fault())).collect();
                     match reply {
                         Reply::Once(reply) => drop(reply.send(answers)),
-                        Reply::Stream(_, outbox) => drop(
-                            outbox.try_send(vec![Out::Answers(answers), Out::Close(ErrorCode::StorageUnavailable)]),
-                        ),
+                        Reply::Stream(_, outbox) => {
+                            let _ = outbox.send(vec![Out::Answers(answers), Out::Close(ErrorCode::StorageUnavailable)]);
+                        }
                     }
                 }
                 Command::EmitKeyed { reply, .. } => {
@@ -199,6 +200,7 @@ impl Task {
             }
         }
         self.sessions.close_all(ErrorCode::ShuttingDown);
+        self.tell();
         if !self.broken {
             let bytes = self.engine.state.to_snapshot();
             let (store, class, number, lsn) = (self.store.clone(), self.class, self.shared.number, self.last_lsn);

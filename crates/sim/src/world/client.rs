@@ -5,10 +5,10 @@ use super::oracle::Delivered;
 use rialto_model::{ErrorCode, Event};
 use rialto_node::command::Answered;
 use rialto_node::delivery::Attempt;
-use rialto_node::{Caller, Dialect, Network, Out, Outbox, Texts};
+use rialto_node::outbox::Nothing;
+use rialto_node::{Caller, Dialect, Inbox, Network, Out, Outbox, Texts, outbox};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Batches a stream's outbox holds: few, so that slow readers meet its end.
@@ -54,7 +54,7 @@ pub(crate) enum Heard {
 pub(crate) struct Stream {
     pub(crate) connection: u64,
     pub(crate) outbox: Outbox,
-    inbox: mpsc::Receiver<Vec<Out>>,
+    inbox: Inbox,
     pub(crate) listening: bool,
     pub(crate) view: Delivered,
     pub(crate) waiting: VecDeque<Frame>,
@@ -66,7 +66,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new(network: &Network, address: &str, window: usize, from: u64) -> Stream {
-        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let (outbox, inbox) = outbox(OUTBOX);
         let view = Delivered { address: address.to_owned(), window, from, sent: Default::default(), attentive: true };
         let connection = network.connection();
         let (waiting, pushes) = (VecDeque::new(), Vec::new());
@@ -84,8 +84,8 @@ impl Stream {
         loop {
             match self.inbox.try_recv() {
                 Ok(outs) => outs.into_iter().for_each(|out| self.take(out, &mut heard)),
-                Err(mpsc::error::TryRecvError::Empty) => return heard,
-                Err(mpsc::error::TryRecvError::Disconnected) => {
+                Err(Nothing::Yet) => return heard,
+                Err(Nothing::Ever) => {
                     heard.push(Heard::Gone);
                     return heard;
                 }

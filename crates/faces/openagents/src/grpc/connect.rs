@@ -8,7 +8,7 @@ use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
 use futures_util::FutureExt;
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Caller, Dialect, Out};
+use rialto_node::{Caller, Dialect, Inbox};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -128,12 +128,7 @@ async fn read(
 }
 
 /// Renders the outbox into protobuf events.
-async fn write(
-    mut renderer: Renderer,
-    mut inbox: mpsc::Receiver<Vec<Out>>,
-    tx: mpsc::Sender<Batch>,
-    gauge: Arc<Gauge>,
-) {
+async fn write(mut renderer: Renderer, mut inbox: Inbox, tx: mpsc::Sender<Batch>, gauge: Arc<Gauge>) {
     // After a goodbye the client's half is of no use: the reader ends, and with it the call.
     let _over = gauge.over.clone().drop_guard();
     while let Some(mut outs) = inbox.recv().await {

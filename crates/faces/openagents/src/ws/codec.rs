@@ -130,6 +130,20 @@ impl Decoder {
         &mut self.buf
     }
 
+    /// Nothing comes for now: a small empty buffer is given back. A large one waits for more of a burst.
+    pub(crate) fn rest(&mut self) {
+        if self.buf.is_empty() && self.buf.capacity() <= 4 * READ_BYTES.0 {
+            self.buf = BytesMut::new();
+        }
+    }
+
+    /// Nothing came for long: an empty buffer is given back, however large.
+    pub(crate) fn sleep(&mut self) {
+        if self.buf.is_empty() {
+            (self.buf, self.want, self.came) = (BytesMut::new(), READ_BYTES.0, 0);
+        }
+    }
+
     /// Takes everything that is complete, after `came` bytes were read; what came before a mistake is good.
     pub(crate) fn take(&mut self, came: usize) -> (Vec<Item>, Option<Broken>) {
         self.came = came;
