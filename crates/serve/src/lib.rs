@@ -17,14 +17,14 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
 use rialto_model::limits;
-use rialto_openagents::Bare;
+use rialto_openagents::Beneath;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -100,22 +100,27 @@ impl Listener {
                 continue;
             };
             let (tls, face, stop) = (self.tls.clone(), face.clone(), stop.clone());
-            connections.spawn(async move {
-                let _place = place;
-                accept(stream, tls, face, stop).await;
-            });
+            connections.spawn(accept(stream, tls, face, place, stop));
         }
         connections.close();
         let _ = tokio::time::timeout(GRACE, connections.wait()).await;
     }
 }
 
-async fn accept<F: Face>(stream: TcpStream, tls: Option<tls::Acceptor>, face: F, stop: CancellationToken) {
+/// Serves one accepted connection. Its place is taken until it ends, also as what it was upgraded to.
+async fn accept<F: Face>(
+    stream: TcpStream,
+    tls: Option<tls::Acceptor>,
+    face: F,
+    place: OwnedSemaphorePermit,
+    stop: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let place = Arc::new(place);
     match tls {
-        None => serve(stream, face, Some(Bare(bare)), stop).await,
+        None => serve(stream, face, Beneath { unwrap: Some(bare), place }, stop).await,
         Some(tls) => match tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, face, None, stop).await,
+            Ok(Ok(stream)) => serve(stream, face, Beneath { unwrap: None, place }, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -123,7 +128,7 @@ async fn accept<F: Face>(stream: TcpStream, tls: Option<tls::Acceptor>, face: F,
 }
 
 /// Serves one connection. Safe to drop: what was answered is committed.
-async fn serve<S, F>(stream: S, face: F, bare: Option<Bare>, stop: CancellationToken)
+async fn serve<S, F>(stream: S, face: F, beneath: Beneath, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Face,
@@ -137,7 +142,7 @@ where
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service) = patience::watch(stream, face, PATIENCE, bare);
+    let (stream, service) = patience::watch(stream, face, PATIENCE, beneath);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use rialto_openagents::Bare;
+use rialto_openagents::Beneath;
 use std::future::Future;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -57,12 +57,12 @@ pub(crate) struct Watched<S> {
 pub(crate) struct Watching<S> {
     inner: S,
     shared: Arc<Shared>,
-    /// How to get at the socket of an upgraded connection.
-    bare: Option<Bare>,
+    /// What an upgraded connection needs to know.
+    beneath: Beneath,
 }
 
 /// Binds a connection and its service together.
-pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience, bare: Option<Bare>) -> (Watched<I>, Watching<S>) {
+pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience, beneath: Beneath) -> (Watched<I>, Watching<S>) {
     let shared = Arc::new(Shared::default());
     let io = Watched {
         inner,
@@ -74,7 +74,7 @@ pub(crate) fn watch<I, S>(inner: I, service: S, patience: Patience, bare: Option
         timer: None,
         fresh: true,
     };
-    (io, Watching { inner: service, shared, bare })
+    (io, Watching { inner: service, shared, beneath })
 }
 
 impl<S> Watched<S> {
@@ -200,8 +200,8 @@ where
     type Future = Answer<S::Future>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        if let Some(bare) = self.bare.filter(|_| request.headers().contains_key(header::UPGRADE)) {
-            request.extensions_mut().insert(bare);
+        if request.headers().contains_key(header::UPGRADE) {
+            request.extensions_mut().insert(self.beneath.clone());
         }
         self.shared.begun.fetch_add(1, Ordering::AcqRel);
         Answer { inner: self.inner.call(request), shared: self.shared.clone() }

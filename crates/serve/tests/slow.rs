@@ -25,9 +25,13 @@ struct Server {
 }
 
 async fn server() -> Server {
+    server_of(100).await
+}
+
+async fn server_of(connections_max: usize) -> Server {
     let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
     node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, 100).await.unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
@@ -231,6 +235,35 @@ async fn answers_come_before_the_goodbye() {
         rude.frame(2, b"binary").await;
         rude.answer(&format!("good{tiny}")).await;
         assert_eq!(rude.next().await, Said::Close(1003, "text frames only".into()));
+    }
+    server.stop.cancel();
+    server.node.stop().await;
+}
+
+/// Whether one more connection gets an answer.
+async fn is_served(server: &Server) -> bool {
+    let mut stream = TcpStream::connect(server.addr).await.unwrap();
+    let ask = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.addr);
+    // A connection that is closed at once may not take the question.
+    let _ = stream.write_all(ask.as_bytes()).await;
+    matches!(tokio::time::timeout(SOON, stream.read(&mut [0; 1])).await.unwrap(), Ok(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_takes_the_place_of_its_connection_until_it_ends() {
+    let server = server_of(2).await;
+    let mut first = Client::join(&server, "agent:first", false).await;
+    let _second = Client::join(&server, "agent:second", false).await;
+    assert!(!is_served(&server).await, "two places are taken by two streams");
+    first.frame(8, &1000u16.to_be_bytes()).await;
+    while first.next().await != Said::Gone {}
+    // Its place is free once its task has ended, a moment after its last word.
+    for attempt in 0.. {
+        if is_served(&server).await {
+            break;
+        }
+        assert!(attempt < 500, "a freed place is given again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     server.stop.cancel();
     server.node.stop().await;

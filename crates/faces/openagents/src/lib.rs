@@ -23,4 +23,4 @@ mod ws;
 
 pub use app::{App, FaceConfig};
 pub use door::Door;
-pub use ws::Bare;
+pub use ws::{Beneath, Unwrap};

@@ -23,8 +23,9 @@ use rialto_model::{ErrorCode, limits};
 use rialto_node::outbox::Outlet;
 use rialto_node::{Caller, Dialect};
 use serde_json::Value;
-pub use socket::Bare;
 use socket::Input;
+pub use socket::{Beneath, Unwrap};
+use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,18 +57,21 @@ pub(crate) async fn upgrade(
     let call = auth::call(&app, &headers, &params, Some(&name), &Value::Null, true)?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let (response, upgrade) = handshake::accept(&mut request)?;
-    let bare = request.extensions().get::<Bare>().copied();
+    let (unwrap, place) = match request.extensions_mut().remove::<Beneath>() {
+        Some(Beneath { unwrap, place }) => (unwrap, Some(place)),
+        None => (None, None),
+    };
     let stop = app.stop.clone();
     // An upgraded connection is nobody's but ours: a stop waits for its goodbye.
     let running = app.streams.token();
     tokio::spawn(async move {
         match upgrade.await {
             Ok(upgraded) => {
-                let (input, output, read) = socket::halves(upgraded, bare);
+                let (input, output, read) = socket::halves(upgraded, unwrap);
                 let (conversation, outlet) =
                     converse_through(&call.network, caller, |renderer| Line::new(output, renderer));
                 // A task of its own: what the upgrade needed is not kept for as long as the connection lives.
-                tokio::spawn(run(input, read, conversation, outlet, stop, running));
+                tokio::spawn(run(input, read, conversation, outlet, stop, (running, place)));
             }
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }
@@ -82,7 +86,7 @@ async fn run(
     conversation: Conversation,
     outlet: Arc<Outlet<Line>>,
     stop: CancellationToken,
-    _running: TaskTrackerToken,
+    _kept: (TaskTrackerToken, Option<Arc<dyn Any + Send + Sync>>),
 ) {
     let now = Instant::now();
     let connection = Connection {

@@ -6,17 +6,26 @@ use super::spool::Spool;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncReadExt, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// How a listener gives the bare socket back from under an upgraded connection, with what was read and not used. It is
-/// an extension of the request; without it everything goes through the layers of the listener.
-#[derive(Debug, Clone, Copy)]
-pub struct Bare(pub fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>);
+/// Gives the bare socket back from under an upgraded connection, with what was read and not used.
+pub type Unwrap = fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>;
+
+/// What a listener says of the connection below a request that asks for an upgrade: an extension of the request.
+#[derive(Debug, Clone)]
+pub struct Beneath {
+    /// How to get at the socket; without it everything goes through the layers of the listener.
+    pub unwrap: Option<Unwrap>,
+    /// What the listener counts the connection by: kept for as long as it lives.
+    pub place: Arc<dyn Any + Send + Sync>,
+}
 
 /// What is read from.
 #[derive(Debug)]
@@ -36,10 +45,10 @@ pub(super) enum Output {
 }
 
 /// Both halves, and what was read already.
-pub(super) fn halves(upgraded: Upgraded, bare: Option<Bare>) -> (Input, Output, Bytes) {
-    let upgraded = match bare {
+pub(super) fn halves(upgraded: Upgraded, unwrap: Option<Unwrap>) -> (Input, Output, Bytes) {
+    let upgraded = match unwrap {
         None => upgraded,
-        Some(Bare(take)) => match take(upgraded) {
+        Some(unwrap) => match unwrap(upgraded) {
             Err(upgraded) => upgraded,
             Ok((stream, read)) => {
                 let (input, output) = stream.into_split();
