@@ -15,6 +15,7 @@ mod out;
 mod place;
 mod progress;
 mod render;
+mod runtime;
 mod session;
 mod settings;
 mod since;

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::exit::CliError;
 use crate::progress::{Progress, Step};
 use crate::render::bench::{table, wrong};
+use crate::runtime;
 use clap::Args;
 use rialto_bench::{BenchError, Effort, Options, Part, Report, Role};
 use std::path::PathBuf;
@@ -39,13 +40,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
         if let (Some(role), Some(folder)) = (self.role, &self.folder) {
+            // The core is measured as a node runs it, the peer as its framework does.
+            let runtime = match role {
+                Role::Core => runtime::of_node()?,
+                Role::Echo => runtime::of_all_cores()?,
+            };
             return runtime.block_on(rialto_bench::serve(role, folder)).map_err(failed);
         }
+        let runtime = runtime::of_all_cores()?;
         let options = self.options(cx)?;
         let report = runtime.block_on(measure(&options, cx.out.live))?;
         cx.out.show(&report, table)?;

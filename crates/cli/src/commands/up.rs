@@ -7,6 +7,7 @@ use crate::node::{About, Running};
 use crate::out::Out;
 use crate::place::RunFile;
 use crate::render::start::{Start, TokenLine, screen};
+use crate::runtime;
 use crate::settings::{Flags, Settings};
 use clap::Args;
 use serde_json::json;
@@ -64,11 +65,7 @@ impl Up {
 
 /// Runs a node with these settings until it is told to stop: run file, start screen, and a clean end.
 pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::internal(format!("the runtime does not start: {e}")))?;
-    runtime.block_on(async {
+    runtime::of_node()?.block_on(async {
         let running = Running::start(settings).await?;
         running.about.run_file(settings).write(&settings.store.data)?;
         let shown = running.about.show(settings, out);
