@@ -128,6 +128,29 @@ impl State {
         all.iter().take(max).collect()
     }
 
+    /// The oldest pending event. Each stream is walked by itself, up to the oldest found so far: a sender that hears
+    /// nothing but itself has much to pass over.
+    pub(crate) fn first_pending(&self, member: MemberId) -> Option<Seq> {
+        let record = self.member(member).filter(|m| !m.removed)?;
+        let start = self.lists.floor(member).saturating_add(1);
+        let own = self.lists.stream(StreamKey::Source(member));
+        let acked = self.lists.acked(member).map(|a| &a.above).filter(|above| !above.is_empty());
+        let is_wanted = |seq: Seq| {
+            !own.is_some_and(|own| own.contains(seq))
+                && !acked.is_some_and(|acked| acked.contains(seq))
+                && self.book.narrowed.get(&seq).is_none_or(|to| to.contains(&member))
+        };
+        let mut first = None;
+        for (list, held) in self.streams_of(member).filter(|(list, _)| list.max() >= Some(start)) {
+            let mut seqs = list.iter();
+            seqs.advance_to(start);
+            let mut source = Source { seqs, held, queueing: &record.queueing };
+            let through = first.map_or(self.last_tracked(), |first: Seq| first - 1);
+            first = std::iter::from_fn(|| source.next(through)).find(|seq| is_wanted(*seq)).or(first);
+        }
+        first
+    }
+
     /// How many events the member has pending, without walking them: a queue may hold millions.
     pub(crate) fn pending_count(&self, member: MemberId) -> u64 {
         let Some(record) = self.member(member).filter(|m| !m.removed) else { return 0 };
@@ -190,7 +213,7 @@ impl State {
 
     /// Raises the floor to just below the oldest pending event, and drops stretches that only matter below it.
     pub(crate) fn settle(&mut self, member: MemberId) {
-        let mut floor = self.pending(member, 0, Seq::MAX).next().map_or(self.book.head, |first| first - 1);
+        let mut floor = self.first_pending(member).map_or(self.book.head, |first| first - 1);
         if bugs::on("ack floor too high") {
             floor = self.book.head.min(floor + 1);
         }

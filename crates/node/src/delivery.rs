@@ -6,7 +6,7 @@ use crate::outbox::{Outbox, Refused};
 use crate::outgoing::Run;
 use crate::window::{Sent, Window};
 use rialto_engine::input::Joined;
-use rialto_engine::{SessionRef, State, StreamKey};
+use rialto_engine::{Route, SessionRef, State, StreamKey};
 use rialto_model::{ErrorCode, Millis, Seq, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -250,6 +250,24 @@ impl Sessions {
     /// Connections whose stream ended since the last call.
     pub(crate) fn take_ended(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ended)
+    }
+
+    /// Whether a live connection may be a recipient; cheaper to ask than to put events together for nobody.
+    pub(crate) fn may_reach(&self, state: &State, route: &Route, settled: bool) -> bool {
+        let others = |member: &u32| Some(*member) != route.source;
+        match route.stream {
+            None => false,
+            Some(StreamKey::Inbox(member)) => self.by_member.contains_key(&member),
+            Some(StreamKey::Channel(channel)) if settled => {
+                let seated = state.channel(channel).map_or(&[][..], |c| c.seated.as_slice());
+                if seated.len() <= self.by_member.len() {
+                    seated.iter().any(|member| others(member) && self.by_member.contains_key(member))
+                } else {
+                    self.by_member.keys().any(others)
+                }
+            }
+            Some(_) => self.by_member.keys().any(others),
+        }
     }
 
     /// Queues committed events for every live recipient; `settled` says that nobody came or went since they were

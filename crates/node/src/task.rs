@@ -609,7 +609,11 @@ impl Task {
         for then in flight.then {
             self.then(then, now);
         }
-        for run in runs(flight.events) {
+        let mut events = flight.events;
+        events.retain(|e| {
+            !e.tracked || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.changes)
+        });
+        for run in runs(events) {
             let sent = self.sessions.deliver(&self.engine.state, &run, run.book() == self.changes, now.steady);
             if !run.is_tracked() {
                 let dropped = self.sessions.keep_for_polls(&self.engine.state, &run);

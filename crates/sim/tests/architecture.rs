@@ -40,7 +40,7 @@ const KNOWS_ALL: [&str; 2] = ["rialto-cli", SIM];
 
 /// Everything the pure rooms may depend on by name.
 const PURE: [(&str, &[&str]); 2] = [
-    ("rialto-model", &["serde", "serde_json", "thiserror", "unicode-normalization"]),
+    ("rialto-model", &["itoa", "serde", "serde_json", "thiserror", "unicode-normalization"]),
     (
         "rialto-engine",
         &["rialto-model", "foldhash", "indexmap", "roaring", "serde", "serde_json", "sha2", "thiserror", "xxhash-rust"],
