@@ -1,18 +1,21 @@
 //! `Connect`: the stream conversation as protobuf events both ways.
 
-use super::map::{event_of, refused, texts_of};
+use super::map::{Gathered, event_of, refused};
 use super::{Events, pb};
 use crate::app::App;
 use crate::auth::{self, Params};
 use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
-use futures_util::FutureExt;
+use futures_util::Stream;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Caller, Dialect, Inbox};
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::task::Poll;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
@@ -73,27 +76,17 @@ async fn read(
     gauge: Arc<Gauge>,
 ) {
     let join_by = tokio::time::Instant::now() + JOIN_WITHIN;
-    let mut next = Some(first);
+    let mut events = Gathered::default();
+    events.push(&first);
+    let mut end = None;
     let ended = loop {
-        let mut events: Vec<pb::Event> = Vec::new();
-        let mut end = None;
-        while let Some(event) = next.take() {
-            events.push(event);
-            if events.len() >= READ_EVENTS {
-                break;
-            }
-            match incoming.message().now_or_never() {
-                Some(Ok(Some(event))) => next = Some(event),
-                Some(Ok(None)) => end = Some(None),
-                Some(Err(status)) => end = Some(Some(status)),
-                None => {}
-            }
+        if !events.is_empty() {
+            match conversation.receive(events.take()).await {
+                Ok(count) => gauge.unanswered.fetch_add(isize::try_from(count).unwrap_or(0), Ordering::AcqRel),
+                Err(code) => break Some(refused(&code.into(), None)),
+            };
         }
-        match conversation.receive(texts_of(&events)).await {
-            Ok(count) => gauge.unanswered.fetch_add(isize::try_from(count).unwrap_or(0), Ordering::AcqRel),
-            Err(code) => break Some(refused(&code.into(), None)),
-        };
-        if let Some(end) = end {
+        if let Some(end) = end.take() {
             break end;
         }
         while gauge.unanswered.load(Ordering::Acquire)
@@ -107,11 +100,7 @@ async fn read(
         }
         let joined = gauge.joined.load(Ordering::Acquire);
         tokio::select! {
-            message = incoming.message() => match message {
-                Ok(Some(event)) => next = Some(event),
-                Ok(None) => break None,
-                Err(status) => break Some(status),
-            },
+            ended = gather(&mut incoming, &mut events) => end = ended,
             () = tokio::time::sleep_until(join_by), if !joined => {
                 if !gauge.joined.load(Ordering::Acquire) {
                     break Some(refused(&Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join"), None));
@@ -125,6 +114,26 @@ async fn read(
         let _ = tx.send(vec![Err(status)]).await;
     }
     conversation.end().await;
+}
+
+/// Waits for events and takes those that are there, each as its JSON; gives how the stream ended, if it did.
+/// Safe to drop: what it took is in `events`.
+async fn gather(incoming: &mut Streaming<pb::Event>, events: &mut Gathered) -> Option<Option<Status>> {
+    poll_fn(|cx| {
+        loop {
+            match Pin::new(&mut *incoming).poll_next(cx) {
+                Poll::Ready(Some(Ok(event))) => events.push(&event),
+                Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(Some(status))),
+                Poll::Ready(None) => return Poll::Ready(Some(None)),
+                Poll::Pending if events.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(None),
+            }
+            if events.len() >= READ_EVENTS {
+                return Poll::Ready(None);
+            }
+        }
+    })
+    .await
 }
 
 /// Renders the outbox into protobuf events.

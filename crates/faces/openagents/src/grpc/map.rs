@@ -11,23 +11,47 @@ use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
-/// The JSON texts of protobuf events; the node judges them like any other.
+/// JSON texts of protobuf events as they are put together; the node judges them like any other.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    block: Vec<u8>,
+    ends: Vec<usize>,
+    /// Where the text of an event begins to be put together.
+    head: String,
+}
+
+impl Gathered {
+    pub(super) fn push(&mut self, event: &pb::Event) {
+        push_json(event, &mut self.head, &mut self.block);
+        self.ends.push(self.block.len());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Gives all of them away; room for as many is kept ready.
+    pub(super) fn take(&mut self) -> Texts {
+        let room = self.block.len();
+        let mut texts = Texts::of(std::mem::replace(&mut self.block, Vec::with_capacity(room)).into());
+        let mut start = 0;
+        for end in self.ends.drain(..) {
+            texts.mark(start..end);
+            start = end;
+        }
+        texts
+    }
+}
+
+/// The JSON texts of protobuf events.
 pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
-    let size = |event: &pb::Event| 192 + event.payload.len() + event.metadata.len();
-    let mut block = Vec::with_capacity(events.iter().map(size).sum());
-    let mut ends = Vec::with_capacity(events.len());
-    let mut head = String::with_capacity(160);
-    for event in events {
-        push_json(event, &mut head, &mut block);
-        ends.push(block.len());
-    }
-    let mut texts = Texts::of(block.into());
-    let mut start = 0;
-    for end in ends {
-        texts.mark(start..end);
-        start = end;
-    }
-    texts
+    let mut gathered = Gathered::default();
+    events.iter().for_each(|event| gathered.push(event));
+    gathered.take()
 }
 
 /// Appends the JSON text of a protobuf event. What is text is put together in `out` first.
