@@ -123,6 +123,14 @@ pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// Appends `text` as a JSON string with its quotes to bytes.
+pub fn push_string_bytes(out: &mut Vec<u8>, text: &str) {
+    let escaped = escaped(text);
+    out.push(b'"');
+    out.extend_from_slice(escaped.as_deref().unwrap_or(text).as_bytes());
+    out.push(b'"');
+}
+
 /// A member name, borrowed when it has no escapes.
 pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 

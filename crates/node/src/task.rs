@@ -41,7 +41,9 @@ const PIPELINE_EVENTS: usize = 256;
 /// every event.
 const LOG_PER_SNAPSHOT: usize = 12;
 /// Turns given to senders while a batch is gathered.
-const GATHER_TURNS: usize = 8;
+const GATHER_TURNS: usize = 16;
+/// Turns in a row that nobody used: nobody is ready.
+const QUIET_TURNS: usize = 2;
 /// Events of one connection taken in a row before others have their turn.
 const TURN_EVENTS: usize = 256;
 /// Events decided in one batch, about.
@@ -311,9 +313,14 @@ impl Task {
         if let Ok(command) = self.commands.try_recv() {
             return Some(command);
         }
-        *turns = turns.checked_sub(1)?;
-        tokio::task::yield_now().await;
-        self.commands.try_recv().ok()
+        for _ in 0..QUIET_TURNS {
+            *turns = turns.checked_sub(1)?;
+            tokio::task::yield_now().await;
+            if let Ok(command) = self.commands.try_recv() {
+                return Some(command);
+            }
+        }
+        None
     }
 
     fn other(&mut self, command: Command, now: Clock) {

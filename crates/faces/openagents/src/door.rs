@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use hyper::body::Incoming;
 use rialto_model::{ErrorCode, Fault, limits};
 use std::convert::Infallible;
@@ -49,8 +50,8 @@ impl hyper::service::Service<Request<Incoming>> for Door {
             return Box::pin(ready(Ok(marked(preflight_answer(), cors))));
         }
         if events::is_plain_post(&request) {
-            let app = self.app.clone();
-            return Box::pin(async move { Ok(marked(events::post_plain(&app, request).await.into_response(), cors)) });
+            let answer = events::post_plain(self.app.clone(), request);
+            return Box::pin(answer.map(move |answer| Ok(marked(answer.into_response(), cors))));
         }
         let mut router = self.router.clone();
         Box::pin(async move { Ok(marked(in_our_words(router.call(request.map(Body::new)).await?), cors)) })

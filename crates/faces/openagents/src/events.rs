@@ -10,13 +10,16 @@ use axum::extract::{Path, Query as UrlQuery, State};
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
-use rialto_node::{Filter, Query, QueryResult, Texts, View, Viewer};
+use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bodies up to this size are copied out of the buffer they were read into.
@@ -53,25 +56,26 @@ pub(crate) fn is_plain_post<B>(request: &Request<B>) -> bool {
     request.uri().query().is_none() && post_network(request).is_some()
 }
 
-/// The same as [`post`], for a request that did not come through the router.
-pub(crate) async fn post_plain<B: Body<Data = Bytes>>(app: &App, request: Request<B>) -> Result<Response, Refusal>
+/// The same as [`post`], for a request that did not come through the router. Futures are kept small: allocators
+/// are quick up to about a kilobyte.
+pub(crate) fn post_plain<B>(app: Arc<App>, request: Request<B>) -> impl Future<Output = Result<Response, Refusal>>
 where
+    B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let named = post_network(&request).flatten().map(Box::<str>::from);
     let (head, body) = request.into_parts();
-    let body = Limited::new(body, limits::BATCH_BYTES_MAX).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            return too_large();
-        }
-        Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into()
-    })?;
-    let body = match body.to_bytes() {
+    let headers = head.headers;
+    Limited::new(body, limits::BATCH_BYTES_MAX).collect().then(async move |body| {
+        let body = match body {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Err(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into()),
+        };
         // What is left of the read buffer goes back to the connection, which else would need a new one per request.
-        small if small.len() <= SMALL_BODY_BYTES => Bytes::copy_from_slice(&small),
-        large => large,
-    };
-    let request = Request::from_parts(head, ());
-    send(app, post_network(&request).flatten(), &Params::new(), request.headers(), body).await
+        let body = if body.len() <= SMALL_BODY_BYTES { Bytes::copy_from_slice(&body) } else { body };
+        send(&app, named.as_deref(), &Params::new(), &headers, body).await
+    })
 }
 
 /// Takes what a body holds: one event, an array, or NDJSON.
@@ -96,7 +100,7 @@ async fn send(
         items.iter().for_each(|raw| texts.mark_slice(raw.get().as_bytes()));
         return Box::pin(batch(app, path, params, headers, texts)).await;
     }
-    single(app, path, params, headers, body.clone(), text).await
+    Box::pin(single(app, path, params, headers, body)).await
 }
 
 async fn single(
@@ -105,41 +109,50 @@ async fn single(
     params: &Params,
     headers: &HeaderMap,
     body: Bytes,
-    text: &str,
 ) -> Result<Response, Refusal> {
     let key = headers.get(IDEMPOTENCY_KEY);
     // The network's task reads the event; it is looked into here only where the answer decides who gets it.
-    let envelope = match (path, key) {
-        (Some(_), None) => None,
-        _ => Some(Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?),
+    let (network, unnamed) = match (path, key) {
+        (Some(_), None) => (None, false),
+        _ => {
+            let text = std::str::from_utf8(&body).unwrap_or_default();
+            let envelope = Envelope::parse(text).map_err(|u| Refusal { fault: u.fault, event_id: u.id })?;
+            (envelope.network.map(Cow::into_owned), envelope.id.is_none())
+        }
     };
     let wait = wait_seconds(params)?;
-    let named = path.or_else(|| envelope.as_ref()?.network.as_deref());
-    let call = auth::call(app, headers, params, named, &Value::Null, false)?;
-    let answers = match key {
-        Some(key) if envelope.is_some_and(|e| e.id.is_none()) => {
+    let call = auth::call(app, headers, params, path.or(network.as_deref()), &Value::Null, false)?;
+    let answers = match key.filter(|_| unnamed) {
+        Some(key) => {
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
-            call.network.emit_keyed(&call.caller, body, key).await?
+            Box::pin(call.network.emit_keyed(&call.caller, body, key)).await?
         }
-        _ => call.network.emit(&call.caller, Texts::one(body)).await?,
+        None => call.network.emit(&call.caller, Texts::one(body)).await?,
     };
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
-    let accepted = match &answered.result {
-        Err(fault) => {
-            return Err(Refusal { fault: fault.clone(), event_id: answered.event_id().map(str::to_owned) });
+    match answered.result {
+        Err(fault) => Err(Refusal { fault, event_id: answered.refused }),
+        Ok(_) if wait.is_some() || answered.query.is_some() => Box::pin(with_response(call, answered, wait)).await,
+        Ok(ref accepted) => {
+            let response = accepted.response.as_ref().map(|e| e.json());
+            Ok(wire::accepted(&answered, response))
         }
-        Ok(accepted) => accepted,
-    };
+    }
+}
+
+/// The answer to an event that is a question: with the response to it.
+async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -> Result<Response, Refusal> {
+    let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
     let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
     if let Some(query) = &answered.query {
-        let result = Box::pin(call.network.query(&call.caller, query)).await?;
+        let result = call.network.query(&call.caller, query).await?;
         let page = wire::page_json(&result.events, result.has_more, result.next, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
         response = Some(event.json().to_owned());
     }
     if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
-        response = Box::pin(reply_to(&call, accepted.event_id(), seq, wait)).await?;
+        response = reply_to(&call, accepted.event_id(), seq, wait).await?;
     }
     Ok(wire::accepted(&answered, response.as_deref()))
 }

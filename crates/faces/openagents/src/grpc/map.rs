@@ -5,7 +5,7 @@ use crate::error::statuses;
 use bytes::Bytes;
 use prost::Message as _;
 use rialto_model::Fault;
-use rialto_model::json::push_string;
+use rialto_model::json::push_string_bytes;
 use rialto_node::Texts;
 use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -16,13 +16,11 @@ use tonic::{Code, Status};
 pub(super) struct Gathered {
     block: Vec<u8>,
     ends: Vec<usize>,
-    /// Where the text of an event begins to be put together.
-    head: String,
 }
 
 impl Gathered {
     pub(super) fn push(&mut self, event: &pb::Event) {
-        push_json(event, &mut self.head, &mut self.block);
+        push_json(event, &mut self.block);
         self.ends.push(self.block.len());
     }
 
@@ -54,30 +52,26 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
     gathered.take()
 }
 
-/// Appends the JSON text of a protobuf event. What is text is put together in `out` first.
-fn push_json(event: &pb::Event, out: &mut String, block: &mut Vec<u8>) {
-    out.clear();
-    out.push_str("{\"type\":");
-    push_string(out, &event.r#type);
+/// Appends the JSON text of a protobuf event.
+fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
+    block.extend_from_slice(b"{\"type\":");
+    push_string_bytes(block, &event.r#type);
     for (name, value) in [
-        ("id", &event.id),
-        ("source", &event.source),
-        ("target", &event.target),
-        ("network", &event.network),
-        ("visibility", &event.visibility),
+        (&b",\"id\":"[..], &event.id),
+        (b",\"source\":", &event.source),
+        (b",\"target\":", &event.target),
+        (b",\"network\":", &event.network),
+        (b",\"visibility\":", &event.visibility),
     ] {
         if !value.is_empty() {
-            out.push_str(",\"");
-            out.push_str(name);
-            out.push_str("\":");
-            push_string(out, value);
+            block.extend_from_slice(name);
+            push_string_bytes(block, value);
         }
     }
     if event.timestamp != 0 {
-        out.push_str(&format!(",\"timestamp\":{}", event.timestamp));
+        block.extend_from_slice(format!(",\"timestamp\":{}", event.timestamp).as_bytes());
     }
-    block.extend_from_slice(out.as_bytes());
-    for (name, value) in [(&b",\"payload\":"[..], &event.payload), (&b",\"metadata\":"[..], &event.metadata)] {
+    for (name, value) in [(&b",\"payload\":"[..], &event.payload), (b",\"metadata\":", &event.metadata)] {
         if !value.is_empty() {
             block.extend_from_slice(name);
             block.extend_from_slice(value);
