@@ -1,7 +1,9 @@
 //! Events: what parses is within its bounds, and written as an event it parses to the same.
 
-use rialto_model::{Envelope, Event, EventParts, Visibility, limits};
+use rialto_model::metadata::Metadata;
+use rialto_model::{Address, Envelope, Event, EventParts, Visibility, limits};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -16,17 +18,23 @@ pub fn check(data: &[u8]) {
     };
     assert!(text.len() <= limits::EVENT_BYTES_MAX && envelope.payload.len() <= text.len());
     assert!(envelope.metadata.len() <= text.len() && envelope.received_len == text.len());
-    for json in [envelope.payload.as_ref(), envelope.metadata] {
-        let value: Value = serde_json::from_str(json).unwrap_or_else(|e| panic!("{json:?}: {e}"));
-        assert!(value.is_object(), "{value}");
+    // What metadata may be is judged by those who use it.
+    let Ok(metadata) = Metadata::parse(envelope.metadata) else { return };
+    let metadata = metadata.to_json();
+    for json in [envelope.payload.as_ref(), metadata.as_ref()] {
+        let raw: &RawValue = serde_json::from_str(json).unwrap_or_else(|e| panic!("{json:?}: {e}"));
+        assert!(raw.get().starts_with('{'), "{json}");
     }
+    // The network writes a source only once it is known to be a principal's address.
+    let source = envelope.source.as_deref().and_then(|source| Address::parse(source).ok());
+    let source = source.filter(Address::is_principal);
     let parts = EventParts {
         id: envelope.id.as_deref().unwrap_or("some-id"),
         kind: &envelope.kind,
-        source: envelope.source.as_deref().unwrap_or("agent:a"),
+        source: source.as_ref().map_or("agent:a", Address::as_str),
         target: &envelope.target,
         payload: &envelope.payload,
-        metadata: envelope.metadata,
+        metadata: &metadata,
         timestamp: 1_767_225_600_000,
         network: "a1b2c3d4",
         visibility: envelope.visibility.unwrap_or(Visibility::Direct),
@@ -35,9 +43,11 @@ pub fn check(data: &[u8]) {
     let written = Envelope::parse(event.json()).unwrap_or_else(|e| panic!("{}: {e:?}", event.json()));
     assert_eq!((written.id.as_deref(), &written.kind), (Some(event.id()), &envelope.kind));
     assert_eq!((written.target.as_ref(), event.target()), (envelope.target.as_ref(), envelope.target.as_ref()));
-    let value = |json: &str| serde_json::from_str::<Value>(json).unwrap();
+    // Numbers beyond what a float holds are kept as they are written; they have no value to compare.
+    let value = |json: &str| serde_json::from_str::<Value>(json).ok();
     assert_eq!(value(&written.payload), value(&envelope.payload));
     assert_eq!(written.visibility, Some(parts.visibility));
-    let tracked: Value = value(&event.tracked_json(3));
-    assert_eq!((&tracked["metadata"]["seq"], &tracked["metadata"]["attempt"]), (&7.into(), &3.into()));
+    if let Some(tracked) = value(&event.tracked_json(3)) {
+        assert_eq!((&tracked["metadata"]["seq"], &tracked["metadata"]["attempt"]), (&7.into(), &3.into()));
+    }
 }

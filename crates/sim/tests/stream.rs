@@ -465,7 +465,7 @@ async fn talk(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_agents_talk_while_the_node_dies_and_comes_back() {
-    const LINES: u64 = 400;
+    const LINES: u64 = 3000;
     let mut server = Server::start().await;
     let (data, network) = (server.data(), server.main());
     let ana = tokio::spawn(talk(data.clone(), network.clone(), "agent:ana", "agent:ben", LINES));
