@@ -37,7 +37,7 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
         }
         rows.push(match pairs.is_empty() {
             true => GOAL.skipped(NO_NATS).sized(size),
-            false => GOAL.compared(&per_cpu(&pairs)).sized(size).noted(wall(&pairs)),
+            false => GOAL.compared_at(size, &per_cpu(&pairs)).noted(wall(&pairs)),
         });
     }
     Ok(rows)

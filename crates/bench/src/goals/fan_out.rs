@@ -52,7 +52,7 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
             rows.push(match (window, pairs.is_empty()) {
                 (1, _) => Row::beside(ONE, GOAL.unit, &per_cpu(&pairs)).sized(size).noted(wall(&pairs)),
                 (_, true) => GOAL.skipped(NO_NATS).sized(size),
-                (_, false) => GOAL.compared(&per_cpu(&pairs)).sized(size).noted(wall(&pairs)),
+                (_, false) => GOAL.compared_at(size, &per_cpu(&pairs)).noted(wall(&pairs)),
             });
         }
     }

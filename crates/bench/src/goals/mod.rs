@@ -33,10 +33,22 @@ impl Goal {
         Row::compared(self.number, self.name, self.unit, self.bar, pairs)
     }
 
+    /// Judged at the size the goal is about, only told at others.
+    pub(crate) fn compared_at(&self, size: usize, pairs: &[(f64, f64)]) -> Row {
+        let row = match size {
+            SIZE => self.compared(pairs),
+            _ => Row::beside(self.name, self.unit, pairs),
+        };
+        row.sized(size)
+    }
+
     pub(crate) fn skipped(&self, why: &str) -> Row {
         Row::skipped(self.number, self.name, self.unit, self.bar, why)
     }
 }
+
+/// Bytes of an event that goals are about.
+const SIZE: usize = 256;
 
 /// Runs everything that was asked for, each goal with fresh servers.
 pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {

@@ -86,6 +86,13 @@ impl Agent {
         self.until(b"network.event.ack").await.map(|_| ())
     }
 
+    /// Leaves the network: nothing more is queued for it. Whether it is told so or not, the stream is over.
+    pub(crate) async fn leave(mut self) {
+        let nothing = serde_json::json!({});
+        let left = self.ask("network.agent.leave", &nothing);
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), left).await;
+    }
+
     /// Reads once and forgets, however long it takes; keeps the stream alive with little memory.
     pub(crate) async fn quiet(&mut self) -> Result<(), BenchError> {
         use tokio::io::AsyncReadExt;
