@@ -5,6 +5,7 @@
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
 mod acks;
+mod gather;
 mod intake;
 pub(crate) mod load;
 mod look;
@@ -35,21 +36,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Batches between decision and commit: one flushes while the next gathers.
 const FLIGHTS_MAX: usize = 2;
-/// A batch of so many events is handed over behind another, so that the disk never waits for it.
-const PIPELINE_EVENTS: usize = 256;
 /// At least so many times its own size is logged between two snapshots: a large network must not pay for them with
 /// every event.
 const LOG_PER_SNAPSHOT: usize = 12;
-/// Turns given to senders while a batch is gathered.
-const GATHER_TURNS: usize = 16;
-/// Turns in a row that nobody used: nobody is ready.
-const QUIET_TURNS: usize = 2;
-/// Events of one connection taken in a row before others have their turn.
-const TURN_EVENTS: usize = 256;
 /// Events decided in one batch, about.
 const BATCH_EVENTS: usize = 8192;
-/// Bytes decided in one batch, about.
-const BATCH_BYTES: usize = 8 << 20;
 /// A buffer larger than this is not kept for the next batch.
 const BATCH_BYTES_KEPT: usize = 4 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
@@ -224,103 +215,6 @@ impl Task {
             }
         }
         self.stop().await;
-    }
-
-    /// Takes all that waits, fairly, and makes one batch of it. While another is on its way to the disk, a small batch
-    /// stays open: it could not be flushed sooner, and those who hear of the other's commit may still join it.
-    async fn gather(&mut self, first: Option<Command>) {
-        let mut lanes: Vec<(u64, VecDeque<Command>)> = Vec::new();
-        let (mut others, mut requests) = (Vec::new(), Vec::new());
-        // A stream's end is behind all that it sent; a request is all that its connection sends.
-        let mut put = |command: Command| {
-            if matches!(&command, Command::Emit { reply: Reply::Once(_), .. }) {
-                return requests.push(command);
-            }
-            let (Command::Emit { connection, .. } | Command::CloseStream { connection }) = &command else {
-                return others.push(command);
-            };
-            match lanes.iter_mut().find(|(c, _)| c == connection) {
-                Some((_, lane)) => lane.push_back(command),
-                None => lanes.push((*connection, VecDeque::from([command]))),
-            }
-        };
-        let (mut events, mut bytes) = (0, 0);
-        let mut stop = None;
-        let mut turns = GATHER_TURNS;
-        let mut next = match first {
-            None => self.next_waiting(&mut turns).await,
-            first => first,
-        };
-        while let Some(command) = next {
-            if let Command::Emit { texts, .. } = &command {
-                events += texts.len();
-                bytes += texts.bytes();
-            }
-            if let Command::Stop { reply } = command {
-                stop = Some(reply);
-                break;
-            }
-            put(command);
-            let room = events < BATCH_EVENTS && bytes < BATCH_BYTES;
-            next = if room { self.next_waiting(&mut turns).await } else { None };
-        }
-        let now = self.host.clock().now();
-        // Acks and reads first: they are short and free windows.
-        others.into_iter().for_each(|command| self.other(command, now));
-        for command in requests {
-            if let Command::Emit { connection, caller, texts, reply } = command {
-                self.emit(connection, &caller, &texts, reply, now);
-            }
-        }
-        while !lanes.is_empty() {
-            for (_, lane) in &mut lanes {
-                let mut turn = 0;
-                while let Some(command) = lane.pop_front() {
-                    let Command::Emit { connection, caller, texts, reply } = command else {
-                        self.other(command, now);
-                        continue;
-                    };
-                    turn += texts.len().max(1);
-                    self.emit(connection, &caller, &texts, reply, now);
-                    let next =
-                        lane.front().map_or(0, |c| if let Command::Emit { texts, .. } = c { texts.len() } else { 0 });
-                    if turn + next > TURN_EVENTS {
-                        break;
-                    }
-                }
-            }
-            lanes.retain(|(_, lane)| !lane.is_empty());
-        }
-        if self.is_due() && (self.flights.is_empty() || self.events.len() >= PIPELINE_EVENTS) {
-            self.submit().await;
-        }
-        if let Some(reply) = stop {
-            self.stop().await;
-            let _ = reply.send(());
-            self.commands.close();
-        }
-    }
-
-    /// Whether something waits for a commit. Reads alone do not.
-    fn is_due(&self) -> bool {
-        let answered = self.then.is_empty() && self.hashes.is_empty();
-        !answered || !self.fx.after.is_empty() || self.urgent || self.sessions.is_dirty()
-    }
-
-    /// The next command for the batch being gathered. When none waits, everybody who is ready to send gets a turn
-    /// first: on a busy node that makes one flush serve many, on an idle one it costs nothing that can be measured.
-    async fn next_waiting(&mut self, turns: &mut usize) -> Option<Command> {
-        if let Ok(command) = self.commands.try_recv() {
-            return Some(command);
-        }
-        for _ in 0..QUIET_TURNS {
-            *turns = turns.checked_sub(1)?;
-            tokio::task::yield_now().await;
-            if let Ok(command) = self.commands.try_recv() {
-                return Some(command);
-            }
-        }
-        None
     }
 
     fn other(&mut self, command: Command, now: Clock) {

@@ -207,3 +207,52 @@ where
         Answer { inner: self.inner.call(request), shared: self.shared.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const PATIENCE: Patience = Patience { headers: Duration::from_millis(40), idle: Duration::from_millis(160) };
+
+    async fn ends(io: &mut Watched<tokio::io::DuplexStream>) -> (String, Duration) {
+        let began = Instant::now();
+        let ended = tokio::time::timeout(Duration::from_secs(20), io.read_u8()).await.unwrap();
+        (ended.unwrap_err().to_string(), began.elapsed())
+    }
+
+    fn watched() -> (tokio::io::DuplexStream, Watched<tokio::io::DuplexStream>, Arc<Shared>) {
+        let (peer, inner) = tokio::io::duplex(64);
+        let beneath = Beneath { unwrap: None, place: Arc::new(()) };
+        let (io, watching) = watch(inner, (), PATIENCE, beneath);
+        (peer, io, watching.shared)
+    }
+
+    #[tokio::test]
+    async fn headers_are_awaited_for_a_short_time_and_the_next_request_for_a_longer_one() {
+        let (_silent, mut io, _) = watched();
+        assert_eq!(ends(&mut io).await.0, "headers took too long", "of a connection that says nothing");
+
+        let (mut peer, mut io, shared) = watched();
+        peer.write_all(b"G").await.unwrap();
+        io.read_u8().await.unwrap();
+        shared.begun.fetch_add(1, Ordering::AcqRel);
+        let quiet = tokio::time::timeout(4 * PATIENCE.idle, io.read_u8()).await;
+        assert!(quiet.is_err(), "nothing is due while a request is answered: {quiet:?}");
+        shared.answered.fetch_add(1, Ordering::AcqRel);
+        let (why, took) = ends(&mut io).await;
+        assert_eq!(why, "nothing was asked any more");
+        assert!(took >= PATIENCE.idle, "{took:?}");
+        peer.write_all(b"G").await.unwrap();
+        io.read_u8().await.unwrap();
+        assert_eq!(ends(&mut io).await.0, "headers took too long", "of a request that was begun");
+    }
+
+    #[tokio::test]
+    async fn upgraded_connections_are_watched_by_others() {
+        let (_peer, mut io, shared) = watched();
+        shared.exempt.store(true, Ordering::Release);
+        let quiet = tokio::time::timeout(4 * PATIENCE.idle, io.read_u8()).await;
+        assert!(quiet.is_err(), "{quiet:?}");
+    }
+}

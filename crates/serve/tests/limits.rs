@@ -1,42 +1,13 @@
 //! Bounds of the listener and of the face: each is filled over a real socket and its documented error seen.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
+mod common;
+
+use common::{Server, server};
 use rialto_model::limits;
-use rialto_model::network::Preset;
-use rialto_node::{CreateNetwork, Node};
-use rialto_openagents::{App, FaceConfig};
-use rialto_serve::Listener;
-use rialto_store::MemoryStore;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
-
-struct Server {
-    node: Node,
-    addr: SocketAddr,
-    stop: CancellationToken,
-}
-
-async fn server(connections_max: usize) -> Server {
-    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
-    node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
-    let app = App {
-        node: node.clone(),
-        config,
-        stop: stop.clone(),
-        codes: Arc::new(Mutex::new(Vec::new())),
-        streams: Default::default(),
-    };
-    tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
-    Server { node, addr, stop }
-}
 
 impl Server {
     fn head(&self, method: &str, path: &str, extra: &str, length: usize) -> String {

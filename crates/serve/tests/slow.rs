@@ -2,44 +2,16 @@
 //! any goodbye.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
-use rialto_model::network::Preset;
-use rialto_node::{CreateNetwork, Node};
-use rialto_openagents::{App, Door, FaceConfig};
-use rialto_serve::Listener;
-use rialto_store::MemoryStore;
+mod common;
+
+use common::{Server, server};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 /// Far more than anything here takes.
 const SOON: Duration = Duration::from_secs(60);
-
-struct Server {
-    node: Node,
-    addr: SocketAddr,
-    stop: CancellationToken,
-}
-
-async fn server() -> Server {
-    server_of(100).await
-}
-
-async fn server_of(connections_max: usize) -> Server {
-    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
-    node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
-    let (codes, streams) = (Arc::new(Mutex::new(Vec::new())), Default::default());
-    let app = App { node: node.clone(), config, stop: stop.clone(), codes, streams };
-    tokio::spawn(listener.serve(Door::new(app), stop.clone()));
-    Server { node, addr, stop }
-}
 
 /// What the server said.
 #[derive(Debug, PartialEq)]
@@ -185,7 +157,7 @@ async fn publish(sender: &mut Client, from: usize, to: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stalls_in_a_shared_block_gets_the_rest_of_it_and_others_do_not_wait() {
-    let server = server().await;
+    let server = server(100).await;
     let mut tiny = Client::join(&server, "agent:tiny", true).await;
     let mut quick = Client::join(&server, "agent:quick", false).await;
     let mut sender = Client::join(&server, "agent:sender", false).await;
@@ -209,7 +181,7 @@ async fn a_reader_that_stalls_in_a_shared_block_gets_the_rest_of_it_and_others_d
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_come_before_the_goodbye() {
-    let server = server().await;
+    let server = server(100).await;
     for tiny in [true, false] {
         // The client says goodbye right behind its events …
         let mut hasty = Client::join(&server, "agent:hasty", tiny).await;
@@ -251,7 +223,7 @@ async fn is_served(server: &Server) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_takes_the_place_of_its_connection_until_it_ends() {
-    let server = server_of(2).await;
+    let server = server(2).await;
     let mut first = Client::join(&server, "agent:first", false).await;
     let _second = Client::join(&server, "agent:second", false).await;
     assert!(!is_served(&server).await, "two places are taken by two streams");
@@ -271,7 +243,7 @@ async fn a_stream_takes_the_place_of_its_connection_until_it_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_is_said_to_members_and_strangers() {
-    let server = server().await;
+    let server = server(100).await;
     let mut stranger = Client::connect(&server, false).await;
     let mut member = Client::join(&server, "agent:member", true).await;
     server.stop.cancel();

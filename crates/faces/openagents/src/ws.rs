@@ -355,7 +355,11 @@ impl Connection {
         let all = poll_fn(|cx| match port.finish(queue, cx) {
             Progress::Done => port.poll_shutdown(cx),
             Progress::Gone => Poll::Ready(Ok(())),
-            Progress::More | Progress::Blocked(_) | Progress::Looking | Progress::Close(_) => Poll::Pending,
+            Progress::More => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Progress::Blocked(_) | Progress::Looking | Progress::Close(_) => Poll::Pending,
         });
         // A peer that does not read it learns of it from the socket.
         let _ = timeout(STALLED_AFTER, all).await;

@@ -1,0 +1,30 @@
+//! A node in memory behind a real listener.
+
+use rialto_model::network::Preset;
+use rialto_node::{CreateNetwork, Node};
+use rialto_openagents::{App, Door, FaceConfig};
+use rialto_serve::Listener;
+use rialto_store::MemoryStore;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Server {
+    pub(crate) node: Node,
+    pub(crate) addr: SocketAddr,
+    pub(crate) stop: CancellationToken,
+}
+
+/// A server that takes so many connections.
+pub(crate) async fn server(connections_max: usize) -> Server {
+    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
+    node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
+    let (codes, streams) = (Arc::new(Mutex::new(Vec::new())), Default::default());
+    let app = App { node: node.clone(), config, stop: stop.clone(), codes, streams };
+    tokio::spawn(listener.serve(Door::new(app), stop.clone()));
+    Server { node, addr, stop }
+}
