@@ -4,8 +4,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
@@ -25,6 +25,8 @@ pub(crate) struct Blobs<D: Disk> {
     budget: Arc<Budget>,
     free_floor: u64,
     made: AtomicU64,
+    /// Held while a name comes or goes, so that each blob is counted once against the budget.
+    naming: Mutex<()>,
 }
 
 impl<D: Disk> Blobs<D> {
@@ -42,7 +44,7 @@ impl<D: Disk> Blobs<D> {
             let path = new.join(&entry.name);
             disk.remove(&path).at("remove", &path)?;
         }
-        let blobs = Self { disk, dir, budget, free_floor, made: AtomicU64::new(0) };
+        let blobs = Self { disk, dir, budget, free_floor, made: AtomicU64::new(0), naming: Mutex::new(()) };
         if count {
             blobs.budget.count(blobs.list()?.iter().map(|blob| blob.size).sum());
         }
@@ -75,9 +77,12 @@ impl<D: Disk> Blobs<D> {
 
     pub(crate) fn remove(&self, hash: &str) -> Result<bool, StoreError> {
         let path = self.path(hash)?;
-        let Some(blob) = self.open_blob(hash)? else { return Ok(false) };
-        self.disk.remove(&path).at("remove", &path)?;
-        self.budget.give(blob.size());
+        {
+            let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(blob) = self.open_blob(hash)? else { return Ok(false) };
+            self.disk.remove(&path).at("remove", &path)?;
+            self.budget.give(blob.size());
+        }
         if let Some(dir) = path.parent() {
             self.disk.sync_dir(dir).at("flush", dir)?;
         }
@@ -174,12 +179,15 @@ impl<D: Disk> Writer<D> {
         let dir = to.parent().unwrap_or(Path::new("")).to_path_buf();
         let disk = &self.blobs.disk;
         disk.create_dir_all(&dir).at("create", &dir)?;
-        let known = disk.exists(&to).at("look for", &to)?;
-        // Over a blob of the same name too: these bytes are surely right.
-        disk.rename(&self.path, &to).at("rename", &self.path)?;
-        self.named = true;
-        if known {
-            self.blobs.budget.give(self.taken);
+        {
+            let _naming = self.blobs.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = disk.exists(&to).at("look for", &to)?;
+            // Over a blob of the same name too: these bytes are surely right.
+            disk.rename(&self.path, &to).at("rename", &self.path)?;
+            self.named = true;
+            if known {
+                self.blobs.budget.give(self.taken);
+            }
         }
         disk.sync_dir(&dir).at("flush", &dir)
     }
@@ -188,8 +196,17 @@ impl<D: Disk> Writer<D> {
 impl<D: Disk> BlobWriter for Writer<D> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.hash.update(bytes);
-        self.gathered.extend_from_slice(bytes);
-        if self.gathered.len() >= PIECE { self.pour() } else { Ok(()) }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let room = PIECE.saturating_sub(self.gathered.len()).min(rest.len());
+            let (now, later) = rest.split_at(room);
+            self.gathered.extend_from_slice(now);
+            rest = later;
+            if self.gathered.len() >= PIECE {
+                self.pour()?;
+            }
+        }
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<BlobInfo, StoreError> {
@@ -223,5 +240,97 @@ impl<F: DiskFile> BlobReader for Reader<F> {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         self.file.read_at(buf, offset).at("read", &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::fault::FaultDisk;
+
+    fn open(disk: &FaultDisk, budget: &Arc<Budget>) -> Arc<Blobs<FaultDisk>> {
+        Arc::new(Blobs::open(disk.clone(), PathBuf::from("/blobs"), Arc::clone(budget), 0, true).unwrap())
+    }
+
+    fn at_once<T: Send>(work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    /// However much comes at once, one piece is gathered.
+    #[test]
+    fn a_writer_gathers_one_piece_at_most() {
+        let blobs = open(&FaultDisk::new(1), &Arc::new(Budget::new(None)));
+        let path = PathBuf::from("/blobs/new/x");
+        let file = blobs.disk.create(&path).unwrap();
+        let (hash, gathered) = (Sha256::new(), Vec::new());
+        let mut writer = Writer { blobs, file, path, hash, gathered, size: 0, taken: 0, named: false };
+        for len in [1, PIECE - 1, PIECE, PIECE + 1, 10 * PIECE + 7] {
+            writer.write(&vec![7; len]).unwrap();
+            assert!(writer.gathered.capacity() <= PIECE, "{}", writer.gathered.capacity());
+        }
+    }
+
+    /// The same content from many writers at once, with removals between, is counted once or not at all.
+    #[test]
+    fn a_blob_is_counted_once_whoever_writes_it() {
+        let budget = Arc::new(Budget::new(None));
+        let blobs = open(&FaultDisk::new(1), &budget);
+        for _ in 0..200 {
+            let start = std::sync::Barrier::new(4);
+            let write = || {
+                let mut writer = blobs.put().unwrap();
+                writer.write(&[9; 1000]).unwrap();
+                start.wait();
+                writer.finish().unwrap().hash
+            };
+            let hashes = at_once(&write);
+            assert_eq!(budget.used(), 1000);
+            let remove = || {
+                start.wait();
+                blobs.remove(&hashes[0]).unwrap()
+            };
+            let removed = at_once(&remove).into_iter().filter(|removed| *removed).count();
+            assert_eq!((removed, budget.used()), (1, 0));
+        }
+    }
+
+    /// A power cut at every step of writing a blob: it is whole under its name or not there, and nothing is left aside.
+    #[test]
+    fn a_power_cut_leaves_a_blob_whole_or_absent() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        let (mut steps, mut whole, mut absent) = (0, 0, 0);
+        for cut in 1.. {
+            let mut passed = false;
+            for seed in 0..20 {
+                let disk = FaultDisk::new(seed);
+                let budget = Arc::new(Budget::new(None));
+                let blobs = open(&disk, &budget);
+                disk.cut_after(cut);
+                let written = blobs.put().and_then(|mut writer| {
+                    writer.write(&bytes)?;
+                    writer.finish()
+                });
+                passed = written.is_ok();
+                drop(blobs);
+                disk.crash();
+                let blobs = open(&disk, &budget);
+                let there = blobs.list().unwrap();
+                assert!(disk.list(Path::new("/blobs/new")).unwrap().is_empty());
+                assert!(!passed || there.len() == 1, "step {cut}: it was promised");
+                for blob in &there {
+                    assert_eq!(blob.size, bytes.len() as u64, "step {cut}, seed {seed}");
+                    assert_eq!(blobs.verify(&blob.hash).unwrap(), None, "step {cut}, seed {seed}");
+                }
+                if there.is_empty() { absent += 1 } else { whole += 1 }
+            }
+            steps = cut;
+            if passed {
+                break;
+            }
+        }
+        assert!(steps >= 8 && whole > 0 && absent > 0, "{steps} steps, {whole} whole, {absent} absent");
     }
 }

@@ -196,6 +196,29 @@ fn blobs_are_named_by_their_hash(store: &dyn Store) {
     assert_eq!((report.blobs, report.damage.len()), (1, 0));
 }
 
+/// Writers of one content do not disturb each other, nor a reader that began before them.
+fn a_blob_may_be_written_by_many_at_once(store: &dyn Store) {
+    let bytes: Vec<u8> = (0..150_000_u32).map(|n| (n % 241) as u8).collect();
+    let write = || {
+        let mut writer = store.put_blob().unwrap();
+        bytes.chunks(9_001).for_each(|piece| writer.write(piece).unwrap());
+        writer.finish().unwrap()
+    };
+    let first = write();
+    let reader = store.open_blob(&first.hash).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+        assert!(writers.into_iter().all(|writer| writer.join().unwrap() == first));
+    });
+    assert_eq!(store.list_blobs().unwrap(), std::slice::from_ref(&first));
+    let mut buf = vec![0; bytes.len()];
+    for reader in [reader, store.open_blob(&first.hash).unwrap().unwrap()] {
+        assert_eq!(reader.read_at(&mut buf, 0).unwrap(), bytes.len());
+        assert!(buf == bytes);
+    }
+    assert!(store.verify(&mut |_, _| {}).unwrap().damage.is_empty());
+}
+
 fn a_closed_store_refuses_and_health_tells(store: &dyn Store) {
     fill(store, Class::STD, 1, 1..=5);
     let health = store.health();
@@ -263,6 +286,7 @@ const CONTRACT: &[Clause] = &[
     two_snapshots_are_kept_and_the_newest_is_loaded,
     recycling_frees_only_what_nobody_needs,
     blobs_are_named_by_their_hash,
+    a_blob_may_be_written_by_many_at_once,
     a_closed_store_refuses_and_health_tells,
     readers_and_writers_do_not_disturb_each_other,
     a_body_can_be_erased_in_place,

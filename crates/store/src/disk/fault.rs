@@ -66,6 +66,8 @@ struct World {
     faults: Vec<Fault>,
     free: u64,
     read_only: bool,
+    /// Changes of the disk that still pass before the power is out.
+    power: Option<u64>,
     life: u64,
     rng: u64,
 }
@@ -109,6 +111,7 @@ impl FaultDisk {
             faults: Vec::new(),
             free: 1 << 40,
             read_only: false,
+            power: None,
             life: 0,
             rng: seed ^ 0x9E37_79B9_7F4A_7C15,
         };
@@ -118,6 +121,17 @@ impl FaultDisk {
     /// Cuts the power: open files die, unflushed sectors survive or not.
     pub fn crash(&self) {
         self.lock_world().crash();
+    }
+
+    /// Lets `steps` more changes of the disk pass (files made, written, flushed, renamed, removed; directories made or flushed);
+    /// from the next one on every call fails until [`FaultDisk::crash`], as if nobody were there to see the answer.
+    pub fn cut_after(&self, steps: u64) {
+        self.lock_world().power = Some(steps);
+    }
+
+    /// Whether a power cut that was planned has come.
+    pub fn is_cut(&self) -> bool {
+        self.lock_world().power == Some(0)
     }
 
     /// Kills the process, not the machine: open files and locks die, every written byte stays.
@@ -187,6 +201,7 @@ impl Disk for FaultDisk {
 
     fn create(&self, path: &Path) -> io::Result<FaultFile> {
         let mut world = self.lock_world();
+        world.step()?;
         world.may(Call::Create, path)?;
         world.may_change()?;
         let inode = world.inodes.len();
@@ -197,6 +212,7 @@ impl Disk for FaultDisk {
 
     fn open(&self, path: &Path, write: bool) -> io::Result<FaultFile> {
         let world = self.lock_world();
+        world.powered()?;
         let inode = world.find(path)?;
         if write {
             world.may_change()?;
@@ -206,6 +222,7 @@ impl Disk for FaultDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
+        world.step()?;
         world.may(Call::Rename, from)?;
         world.may_change()?;
         let inode = world.find(from)?;
@@ -215,6 +232,7 @@ impl Disk for FaultDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
+        world.step()?;
         world.may_change()?;
         world.find(path)?;
         world.rename_to(None, path, None);
@@ -223,6 +241,7 @@ impl Disk for FaultDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let world = self.lock_world();
+        world.powered()?;
         if !world.dirs.contains(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -241,9 +260,11 @@ impl Disk for FaultDisk {
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
+        world.powered()?;
         if world.dirs.contains(dir) {
             return Ok(());
         }
+        world.step()?;
         world.may_change()?;
         for dir in dir.ancestors() {
             world.dirs.insert(dir.to_path_buf());
@@ -253,6 +274,7 @@ impl Disk for FaultDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.lock_world();
+        world.step()?;
         world.may(Call::SyncDir, dir)?;
         let (now, later) = std::mem::take(&mut world.changes).into_iter().partition(|change| change.dir == dir);
         world.changes = later;
@@ -266,6 +288,7 @@ impl Disk for FaultDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Option<FaultLock>> {
         let mut world = self.lock_world();
+        world.powered()?;
         world.may_change()?;
         let taken = !world.locks.insert(path.to_path_buf());
         let life = world.life;
@@ -276,6 +299,7 @@ impl Disk for FaultDisk {
 impl DiskFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut world = self.alive()?;
+        world.powered()?;
         world.may_on(Call::Read, self.inode)?;
         let inode = world.inodes.get(self.inode).ok_or(io::ErrorKind::NotFound)?;
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -289,6 +313,7 @@ impl DiskFile for FaultFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut world = self.alive()?;
+        world.step()?;
         world.may_change()?;
         let failed = world.may_on(Call::Write, self.inode).err();
         // A failing write may have written some of it.
@@ -300,6 +325,7 @@ impl DiskFile for FaultFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut world = self.alive()?;
+        world.step()?;
         let failed = world.may_on(Call::Sync, self.inode).err();
         if failed.is_some() {
             world.flush_some(self.inode);
@@ -316,6 +342,7 @@ impl DiskFile for FaultFile {
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
         let mut world = self.alive()?;
+        world.step()?;
         world.may_on(Call::Preallocate, self.inode)?;
         world.may_change()?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -329,6 +356,7 @@ impl DiskFile for FaultFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         let mut world = self.alive()?;
+        world.step()?;
         world.may_change()?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         if let Some(inode) = world.inodes.get_mut(self.inode) {
@@ -359,6 +387,17 @@ impl Drop for FaultLock {
 impl World {
     fn find(&self, path: &Path) -> io::Result<usize> {
         self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The disk is about to change: one step nearer to a planned power cut.
+    fn step(&mut self) -> io::Result<()> {
+        self.powered()?;
+        self.power = self.power.map(|steps| steps - 1);
+        Ok(())
+    }
+
+    fn powered(&self) -> io::Result<()> {
+        if self.power == Some(0) { Err(io::Error::other("the power is out")) } else { Ok(()) }
     }
 
     fn may_change(&self) -> io::Result<()> {
@@ -426,6 +465,7 @@ impl World {
         }
         self.locks.clear();
         self.faults.clear();
+        self.power = None;
         self.life += 1;
     }
 
@@ -537,5 +577,21 @@ mod tests {
         file.write_at(b"a", 0).unwrap();
         assert_eq!(file.write_at(b"b", 1).unwrap_err().kind(), io::ErrorKind::StorageFull);
         file.write_at(b"b", 1).unwrap();
+    }
+
+    #[test]
+    fn a_planned_power_cut_comes_after_its_steps() {
+        let disk = FaultDisk::new(1);
+        let file = disk.create(Path::new("/d/f")).unwrap();
+        disk.cut_after(2);
+        file.write_at(b"whole", 0).unwrap();
+        assert!(!disk.is_cut());
+        file.sync_data().unwrap();
+        assert!(disk.is_cut());
+        assert!(disk.sync_dir(Path::new("/d")).is_err());
+        assert!(disk.open(Path::new("/d/f"), false).is_err() && file.read_at(&mut [0; 5], 0).is_err());
+        disk.crash();
+        assert!(!disk.is_cut());
+        disk.create(Path::new("/d/g")).unwrap();
     }
 }
