@@ -7,7 +7,7 @@ use crate::mods::{self, ModConfig};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
-use crate::server_events;
+use crate::server_events::{self, ServerEvent};
 use crate::state::State;
 use crate::tick;
 use rialto_model::address::Address;
@@ -200,15 +200,14 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
             );
         }
         let payload = json!({ "from": from.as_str(), "to": to.as_str() });
-        server_events::server_event(
-            state,
-            "rialto.network.status",
-            "agent:broadcast",
-            Some(StreamKey::Broadcast),
-            &payload,
-            now,
-            fx,
-        );
+        let news = ServerEvent {
+            kind: "rialto.network.status",
+            target: "agent:broadcast",
+            stream: Some(StreamKey::Broadcast),
+            payload: &payload,
+            more: None,
+        };
+        server_events::server_event(state, news, now, fx);
         if to == Status::Archived {
             for (id, _) in state.roster() {
                 tick::archive_letters(state, id, now, fx);

@@ -3,6 +3,7 @@
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::route::StreamKey;
 use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
+use crate::work;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Delivery;
 use rialto_model::{Millis, Seq, limits};
@@ -38,7 +39,9 @@ fn event(state: &mut State, record: &EventRecord) {
     note_time(state, event.timestamp, seq);
     let route = &record.route;
     let audience = if !record.stored || record.receipt { queued_audience(state, record) } else { 0 };
-    if !record.stored && audience == 0 {
+    let more = record.more.as_deref();
+    let mark = more.and_then(|more| more.work.as_ref());
+    if !record.stored && audience == 0 && mark.is_none() {
         return;
     }
     let thread = match (&route.thread, route.stream) {
@@ -50,6 +53,7 @@ fn event(state: &mut State, record: &EventRecord) {
         route.source.map(StreamKey::Source),
         Some(StreamKey::Type(type_number(state, event.kind()))),
         thread.map(StreamKey::Thread),
+        mark.map(|mark| StreamKey::Work(mark.unit)),
     ];
     streams.iter().flatten().for_each(|key| state.lists.post(*key, seq));
     if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
@@ -59,7 +63,12 @@ fn event(state: &mut State, record: &EventRecord) {
         state.lists.kept.insert(seq);
     } else {
         let streams = streams.into_iter().flatten().collect();
-        state.book.unstored.insert(seq, Unstored { waiting: audience, streams });
+        // A unit's events are held as long as the unit is known.
+        let waiting = audience + u32::from(mark.is_some());
+        state.book.unstored.insert(seq, Unstored { waiting, streams });
+    }
+    if let Some(mark) = mark {
+        work::apply_mark(state, event, mark);
     }
     if let Some(to) = &route.to {
         state.book.narrowed.insert(seq, to.clone());
@@ -169,6 +178,11 @@ fn delivery_ended(state: &mut State, seq: Seq) {
             state.book.receipts.remove(&seq);
         }
     }
+    release(state, seq);
+}
+
+/// One less waits for an event that history does not keep.
+fn release(state: &mut State, seq: Seq) {
     if let Some(unstored) = state.book.unstored.get_mut(&seq) {
         unstored.waiting -= unstored.waiting.min(1);
         if unstored.waiting == 0 {
@@ -313,6 +327,9 @@ fn change(state: &mut State, change: &Change) {
         Change::Redacted { seq } => {
             state.book.redacted.insert(*seq);
         }
+        Change::WorkForgotten { units } => {
+            work::forgotten(state, units).into_iter().for_each(|seq| release(state, seq));
+        }
     }
 }
 
@@ -449,6 +466,7 @@ fn leapt(state: &mut State, by: Millis) {
     }
     state.book.short_lived.values_mut().for_each(|at| *at += by);
     state.deaths = state.book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect();
+    work::leapt(state, by);
 }
 
 /// History forgets, but never what is still pending for somebody.
@@ -456,6 +474,10 @@ fn purge(state: &mut State, through: Seq) {
     let mut waiting: BTreeMap<Seq, u32> = BTreeMap::new();
     for (id, _) in state.roster().filter(|(id, _)| state.lists.floor(*id) < through) {
         state.pending(id, 0, through).for_each(|seq| *waiting.entry(seq).or_default() += 1);
+    }
+    for no in state.book.units.keys() {
+        let events = state.lists.stream(StreamKey::Work(*no)).into_iter().flatten();
+        events.take_while(|seq| *seq <= through).for_each(|seq| *waiting.entry(seq).or_default() += 1);
     }
     let mut held = state.lists.purge(through, &waiting.keys().collect());
     state.book.purged = state.book.purged.max(through);

@@ -5,9 +5,10 @@ use crate::input::{Accepted, Emit};
 use crate::record::EventRecord;
 use crate::state::State;
 use crate::visibility;
+use crate::work;
 use rialto_model::address::Address;
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault, Visibility, json};
+use rialto_model::{Envelope, ErrorCode, Fault, Visibility, json};
 use std::sync::Arc;
 
 /// The id is taken: by the same event (the first answer again) or by another (a conflict).
@@ -32,6 +33,10 @@ pub(crate) fn duplicate(
             &input.envelope.kind,
             input.envelope.visibility,
         )?;
+        if let Some(sent) = record.more.as_ref().and_then(|more| more.sent_body) {
+            let again = sent_body(input.envelope, address, target.as_str(), metadata, visibility)?;
+            return if sent == again { Ok(first_answer(state, record)) } else { Err(conflict()) };
+        }
         // Keys that mod/enrichment has put into the stored event and this copy does not have.
         let enriched: Vec<&str> = enriched_keys(state).into_iter().filter(|k| metadata.get(k).is_none()).collect();
         let again = body_hash(
@@ -59,13 +64,34 @@ pub(crate) fn duplicate(
             return Err(conflict());
         }
     }
-    Ok(Accepted {
+    Ok(first_answer(state, record))
+}
+
+/// What the sender was told the first time.
+fn first_answer(state: &State, record: &Arc<EventRecord>) -> Accepted {
+    let first = &record.event;
+    Accepted {
         seq: Some(first.seq),
         duplicate: true,
-        result: channels::result_again(state, first.kind(), first.target()),
+        result: channels::result_again(state, first.kind(), first.target())
+            .or_else(|| work::result_again(state, record)),
         event: Some(record.clone()),
         ..Accepted::default()
-    })
+    }
+}
+
+/// What an event is known by again where its stored form differs from what was sent: the start of its body's hash.
+pub(crate) fn sent_body(
+    envelope: &Envelope<'_>,
+    address: &str,
+    target: &str,
+    metadata: &Metadata<'_>,
+    visibility: Visibility,
+) -> Result<[u8; 16], Fault> {
+    let hash = body_hash(&envelope.kind, address, target, &envelope.payload, metadata.entries(), visibility, &[])?;
+    let mut start = [0; 16];
+    start.copy_from_slice(hash.get(..16).unwrap_or_default());
+    Ok(start)
 }
 
 fn is_channel_act(kind: &str) -> bool {

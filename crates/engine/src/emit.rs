@@ -6,17 +6,18 @@
 use crate::Engine;
 use crate::channels;
 use crate::core_events;
-use crate::duplicate::duplicate;
+use crate::duplicate::{duplicate, sent_body};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen};
 use crate::membership;
 use crate::mods::{self, persistence};
 use crate::presence::Live;
 use crate::principal::Principal;
-use crate::record::{Change, EventRecord, Record};
+use crate::record::{Change, EventRecord, More, Record};
 use crate::route::{self, Route, StreamKey};
 use crate::server_events::{presence_signal, signal_id};
 use crate::state::{ChannelId, Member, MemberId, State};
 use crate::visibility::{self, Reach};
+use crate::work;
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::metadata::Metadata;
@@ -39,6 +40,7 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) visibility: Visibility,
     pub(crate) route: Route,
     pub(crate) received: Option<u128>,
+    pub(crate) more: Option<Box<More>>,
 }
 
 impl Draft<'_, '_> {
@@ -115,11 +117,24 @@ fn emitted<'d, 'a>(
     let envelope = input.envelope;
     core_events::check_type(state, &envelope.kind, &envelope.target)?;
     may_emit(state, member, envelope)?;
-    let draft = draft(state, input, member, address, metadata)?;
+    let mut draft = draft(state, input, member, address, metadata)?;
     if envelope.kind.starts_with("network.") {
         return core_events::decide(state, live, draft, now, fx);
     }
-    commit(state, live, draft, now, fx)
+    let rewritten =
+        envelope.id.is_some() && (envelope.kind.starts_with("work.") || draft.metadata.get("work").is_some());
+    let sent = rewritten
+        .then(|| sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility))
+        .transpose()?;
+    let involved = work::involve(state, live, &mut draft, now, fx)?;
+    if let Some(more) = &mut draft.more {
+        more.sent_body = sent;
+    }
+    let mut accepted = commit(state, live, draft, now, fx)?;
+    if let Some(involved) = involved {
+        involved.finish(state, &mut accepted, now, fx);
+    }
+    Ok(accepted)
 }
 
 /// Runs the guards on a request that is answered without being committed.
@@ -363,8 +378,9 @@ fn draft<'d, 'a>(
         metadata,
         target,
         visibility,
-        route: Route { stream, source: Some(member), thread, to },
+        route: Route { stream, source: Some(member), thread, to, room: None },
         received: envelope.id.is_some().then_some(input.received),
+        more: None,
     })
 }
 
@@ -463,6 +479,7 @@ pub(crate) fn commit(
             stored: false,
             dies_at: None,
             verdicts: Vec::new(),
+            more: None,
         };
         return Ok(Accepted { event: Some(Arc::new(shown)), ..Accepted::default() });
     }
@@ -476,6 +493,7 @@ pub(crate) fn commit(
         stored: persistence::keeps(state, kind),
         dies_at,
         verdicts: Vec::new(),
+        more: draft.more,
     });
     fx.commit(Record::Event(record.clone()));
     Ok(Accepted { seq: Some(seq), event: Some(record), ..Accepted::default() })

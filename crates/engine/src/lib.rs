@@ -17,6 +17,7 @@ mod server_events;
 pub mod snapshot;
 pub mod state;
 pub mod streams;
+pub mod work;
 
 mod admin;
 mod apply;
@@ -41,6 +42,7 @@ pub use principal::Principal;
 pub use record::{EventRecord, Record};
 pub use route::{Route, StreamKey};
 pub use state::{ChannelId, MemberId, State};
+pub use work::UnitFilter;
 
 use rialto_model::Fault;
 

@@ -447,6 +447,7 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
     let member = state.member(id)?;
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
     crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
+    crate::work::without_member(state, id, now, fx);
     fx.change(Change::Removed { member: id });
     let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());
     if member.role != Role::Master || others().any(|(_, m)| m.role == Role::Master) {

@@ -3,8 +3,9 @@
 use crate::input::{Clock, Emit};
 use crate::mods::rate_limiter::Buckets;
 use crate::state::MemberId;
+use crate::work::UnitNo;
 use rialto_model::{Fault, Millis, limits};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A call within this time counts as being there.
 pub(crate) const OFFLINE_AFTER_MS: Millis = 60_000;
@@ -111,6 +112,10 @@ pub struct Live {
     pub purged_at: Option<Millis>,
     /// The next tick looks at floors from this member on.
     pub floors_from: MemberId,
+    /// Steady time of the first tick.
+    pub(crate) began: Option<Millis>,
+    /// When open work was last heard of by progress that is never stored, steady time.
+    pub(crate) progress: BTreeMap<UnitNo, Millis>,
 }
 
 impl Live {

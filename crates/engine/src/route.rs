@@ -25,6 +25,12 @@ pub enum StreamKey {
     Source(MemberId),
     /// Of a type (not a delivery stream).
     Type(u32),
+    /// In a direct room (not a delivery stream).
+    Room(u32),
+    /// Of a work unit (not a delivery stream).
+    Work(u32),
+    /// Mentioning a member (not a delivery stream).
+    Mention(MemberId),
 }
 
 /// Where an event goes.
@@ -38,6 +44,9 @@ pub struct Route {
     pub thread: Option<Box<str>>,
     /// Recipients are narrowed to these.
     pub to: Option<Vec<MemberId>>,
+    /// The direct room it is in.
+    #[serde(default)]
+    pub room: Option<u32>,
 }
 
 /// Finds the stream of a target.
@@ -115,7 +124,6 @@ impl State {
                 && self.member(id).is_some_and(Member::is_present)
         };
         match route.stream {
-            None | Some(StreamKey::Thread(_) | StreamKey::Source(_) | StreamKey::Type(_)) => Vec::new(),
             Some(StreamKey::Inbox(id)) => [id].into_iter().filter(|id| is_recipient(*id)).collect(),
             Some(StreamKey::Channel(c)) => self
                 .channel(c)
@@ -124,6 +132,15 @@ impl State {
             Some(StreamKey::Group(_) | StreamKey::Broadcast) => {
                 self.roster().map(|(id, _)| id).filter(|id| is_recipient(*id) && self.receives(*id, route)).collect()
             }
+            None
+            | Some(
+                StreamKey::Thread(_)
+                | StreamKey::Source(_)
+                | StreamKey::Type(_)
+                | StreamKey::Room(_)
+                | StreamKey::Work(_)
+                | StreamKey::Mention(_),
+            ) => Vec::new(),
         }
     }
 
@@ -146,7 +163,15 @@ impl State {
             Some(StreamKey::Channel(c)) => m.sits_in(c),
             Some(StreamKey::Group(g)) => m.groups.get(&g).and_then(|g| g.last()).is_some_and(|i| i.to == Seq::MAX),
             Some(StreamKey::Broadcast) => true,
-            None | Some(StreamKey::Thread(_) | StreamKey::Source(_) | StreamKey::Type(_)) => false,
+            None
+            | Some(
+                StreamKey::Thread(_)
+                | StreamKey::Source(_)
+                | StreamKey::Type(_)
+                | StreamKey::Room(_)
+                | StreamKey::Work(_)
+                | StreamKey::Mention(_),
+            ) => false,
         }
     }
 }

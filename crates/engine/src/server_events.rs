@@ -3,7 +3,7 @@
 use crate::input::{Clock, Effect, Effects, Emit, Seen};
 use crate::mods::persistence;
 use crate::presence::Live;
-use crate::record::{EventRecord, Record};
+use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{MemberId, State};
 use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility};
@@ -49,6 +49,7 @@ pub(crate) fn system_copy(
         stored: persistence::keeps(state, &input.envelope.kind),
         dies_at: None,
         verdicts: Vec::new(),
+        more: None,
     });
     fx.commit(Record::Event(record.clone()));
     Ok(record)
@@ -80,16 +81,18 @@ pub(crate) fn server_signal(
     Effect::Signal { event: Arc::new(event), route: Route { stream: Some(StreamKey::Broadcast), ..Route::default() } }
 }
 
+/// What the server says, and to whom.
+pub(crate) struct ServerEvent<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) stream: Option<StreamKey>,
+    pub(crate) payload: &'a serde_json::Value,
+    pub(crate) more: Option<Box<More>>,
+}
+
 /// A committed event of the server.
-pub(crate) fn server_event(
-    state: &State,
-    kind: &str,
-    target: &str,
-    stream: Option<StreamKey>,
-    payload: &serde_json::Value,
-    now: Clock,
-    fx: &mut Effects,
-) {
+pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx: &mut Effects) {
+    let ServerEvent { kind, target, stream, payload, more } = said;
     let stamp = state.stamp(now.wall);
     let seq: Seq = state.next_seq() + fx.events();
     let visibility = if stream == Some(StreamKey::Broadcast) { Visibility::Public } else { Visibility::Direct };
@@ -116,6 +119,7 @@ pub(crate) fn server_event(
         stored,
         dies_at: None,
         verdicts: Vec::new(),
+        more,
     })));
 }
 

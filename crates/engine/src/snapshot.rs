@@ -55,6 +55,8 @@ impl State {
             verdicts: Default::default(),
             receipts: Default::default(),
             redacted: Default::default(),
+            units: Default::default(),
+            next_unit: 0,
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }
@@ -125,6 +127,9 @@ fn key_parts(key: StreamKey) -> (u8, u32) {
         StreamKey::Thread(n) => (5, n),
         StreamKey::Source(n) => (6, n),
         StreamKey::Type(n) => (7, n),
+        StreamKey::Room(n) => (8, n),
+        StreamKey::Work(n) => (9, n),
+        StreamKey::Mention(n) => (10, n),
     }
 }
 
@@ -137,6 +142,9 @@ fn key_from(tag: u8, n: u32) -> Option<StreamKey> {
         5 => StreamKey::Thread(n),
         6 => StreamKey::Source(n),
         7 => StreamKey::Type(n),
+        8 => StreamKey::Room(n),
+        9 => StreamKey::Work(n),
+        10 => StreamKey::Mention(n),
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@
 use crate::mods::ModConfig;
 use crate::route::StreamKey;
 use crate::streams::Lists;
+use crate::work::{Unit, UnitNo, WorkIndex};
 use indexmap::IndexMap;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::member::{Profile, Receive};
@@ -292,6 +293,11 @@ pub struct Book {
     pub receipts: BTreeMap<Seq, Receipt>,
     /// Events whose payload was redacted.
     pub redacted: BTreeSet<Seq>,
+    /// Work units: open ones, and ended ones for a while.
+    #[serde(default)]
+    pub units: BTreeMap<UnitNo, Unit>,
+    #[serde(default)]
+    pub next_unit: UnitNo,
 }
 
 /// The durable state: the readable book, the lists, and look-ups derived from them.
@@ -312,6 +318,7 @@ pub struct State {
     pub(crate) ended: Index<[u8; 32], bool>,
     /// `short_lived` by time.
     pub(crate) deaths: BTreeSet<(Millis, Seq)>,
+    pub(crate) work: WorkIndex,
 }
 
 impl State {
@@ -325,6 +332,7 @@ impl State {
             types: Index::with_hasher(hasher()),
             threads: Index::with_hasher(hasher()),
             ended: Index::with_hasher(hasher()),
+            work: WorkIndex::new(hasher, &book.units),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             book,
             lists,

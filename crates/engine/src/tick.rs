@@ -9,8 +9,9 @@ use crate::mods::persistence;
 use crate::presence::{Live, Presence, SESSION_IDLE_MS};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::route::StreamKey;
-use crate::server_events;
+use crate::server_events::{self, ServerEvent};
 use crate::state::{Member, MemberId, State, holds};
+use crate::work;
 use rialto_model::{ErrorCode, Millis, Seq};
 use roaring::RoaringTreemap;
 use serde_json::json;
@@ -44,6 +45,8 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
         return; // Deadlines are looked at again when the leap is in the state.
     }
     undeliverable(state, now, fx);
+    work::expire(state, live, now, fx);
+    work::forget(state, now, fx);
     purge(state, live, now, fx);
     raise_floors(state, live, fx);
 }
@@ -94,7 +97,7 @@ fn seq_at(state: &State, time: Millis) -> Seq {
 }
 
 /// The last event that is at least this old, leaps of the clock taken off.
-fn aged_through(state: &State, now: Clock, age: Millis) -> Seq {
+pub(crate) fn aged_through(state: &State, now: Clock, age: Millis) -> Seq {
     let time = state.stamp(now.wall).saturating_sub(age);
     let (mut leapt, mut end, mut out) = (0, Seq::MAX, 0);
     for (seq, by) in state.book.leaps.iter().rev() {
@@ -203,6 +206,7 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
         for (source, seqs) in by_source {
             notices(state, end, source, &seqs, now, fx);
         }
+        work::request_died(state, end.recipient, &end.seqs, end.reason, now, fx);
     }
 }
 
@@ -234,15 +238,14 @@ fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Cl
         if let (Some(map), Some(more)) = (payload.as_object_mut(), names.get(1..).filter(|m| !m.is_empty())) {
             map.insert("more".into(), json!(more));
         }
-        server_events::server_event(
-            state,
-            DEAD_NOTICE,
-            &sender.address,
-            Some(StreamKey::Inbox(source)),
-            &payload,
-            now,
-            fx,
-        );
+        let notice = ServerEvent {
+            kind: DEAD_NOTICE,
+            target: &sender.address,
+            stream: Some(StreamKey::Inbox(source)),
+            payload: &payload,
+            more: None,
+        };
+        server_events::server_event(state, notice, now, fx);
     }
 }
 
@@ -313,7 +316,15 @@ pub(crate) fn was_recipient(state: &State, id: MemberId, member: &Member, stream
         Some(StreamKey::Broadcast) => true,
         Some(StreamKey::Channel(c)) => held(member.seats.get(&c)),
         Some(StreamKey::Group(g)) => held(member.groups.get(&g)),
-        None | Some(StreamKey::Thread(_) | StreamKey::Source(_) | StreamKey::Type(_)) => false,
+        None
+        | Some(
+            StreamKey::Thread(_)
+            | StreamKey::Source(_)
+            | StreamKey::Type(_)
+            | StreamKey::Room(_)
+            | StreamKey::Work(_)
+            | StreamKey::Mention(_),
+        ) => false,
     };
     behind
         && held(Some(&member.queueing))

@@ -190,12 +190,28 @@ pub struct Fault {
     pub custom_code: Option<Box<str>>,
     /// Machine-readable details; `field` names the offending member.
     pub details: Option<Box<Value>>,
+    /// What the engine found, for faces whose protocol has a word of its own for it. Never on this model's wire: what
+    /// an outsider is told must not differ from what it would hear of nothing at all.
+    pub verdict: Option<Verdict>,
+}
+
+/// Findings about work units that other protocols name apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The sender is neither requester nor executor.
+    NotParticipant,
+    /// The unit has ended.
+    WorkClosed,
+    /// The unit lives in another channel, thread or room.
+    ContainerMismatch,
+    /// Somebody else took it first.
+    Taken,
 }
 
 impl Fault {
     /// A refusal without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into(), by_mod: None, custom_code: None, details: None }
+        Fault { code, message: message.into(), by_mod: None, custom_code: None, details: None, verdict: None }
     }
 
     /// The same refusal, naming the offending field.
@@ -212,6 +228,12 @@ impl Fault {
     /// The same refusal, naming the mod that decided it.
     pub fn by(mut self, name: &str) -> Fault {
         self.by_mod = Some(name.into());
+        self
+    }
+
+    /// The same refusal with the engine's finding, for faces.
+    pub fn finding(mut self, verdict: Verdict) -> Fault {
+        self.verdict = Some(verdict);
         self
     }
 

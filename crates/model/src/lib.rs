@@ -13,12 +13,14 @@ pub mod limits;
 pub mod member;
 pub mod metadata;
 pub mod network;
+pub mod work;
 
 pub use address::{Address, NetworkId};
-pub use error::{ErrorCode, ErrorKind, Fault};
+pub use error::{ErrorCode, ErrorKind, Fault, Verdict};
 pub use event::{Envelope, Event, EventParts, Visibility};
 pub use id::EventId;
 pub use member::Role;
+pub use work::WorkState;
 
 /// Milliseconds since the Unix epoch, as every timestamp of the model.
 pub type Millis = u64;

@@ -76,3 +76,21 @@ pub const CONNECTIONS_MAX: usize = 20_000;
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Dead letters listed for the operator; older ones are forgotten.
 pub const DEAD_LETTERS_KEPT_MAX: usize = 10_000;
+/// Work units of one network that have not ended; more is `network_full`.
+pub const WORK_OPEN_MAX: usize = 20_000;
+/// Open work units one member may have asked for; more is `rate_limited`.
+pub const WORK_PER_REQUESTER_MAX: usize = 10_000;
+/// Open work units one member may have to do; more is `recipient_queue_full`.
+pub const WORK_PER_EXECUTOR_MAX: usize = 10_000;
+/// How deep work may be handed on; deeper is `invalid_argument`.
+pub const WORK_DEPTH_MAX: u8 = 8;
+/// Work units below one root; more is `network_full`.
+pub const WORK_PER_ROOT_MAX: u32 = 256;
+/// Work units that have ended and are still known; the oldest are forgotten.
+pub const WORK_CLOSED_KEPT_MAX: usize = 20_000;
+/// Artifacts of one work unit; more is `too_large`.
+pub const ARTIFACTS_MAX: usize = 256;
+/// Chunks of one artifact; more is `too_large`.
+pub const ARTIFACT_CHUNKS_MAX: u32 = 10_000;
+/// Characters of an id, context, skill or artifact name a client gives to work; more is `invalid_event`.
+pub const WORK_TEXT_CHARS_MAX: usize = 128;

@@ -193,6 +193,7 @@ mod tests {
             stored: true,
             dies_at: None,
             verdicts: Vec::new(),
+            more: None,
         };
         Outgoing { record: Arc::new(record), tracked: true, book }
     }

@@ -34,7 +34,12 @@ fn stream_number(key: StreamKey) -> Option<u64> {
         StreamKey::Group(n) => Some(3 << 32 | u64::from(n)),
         StreamKey::Inbox(n) => Some(4 << 32 | u64::from(n)),
         StreamKey::Broadcast => Some(PUBLIC),
-        StreamKey::Thread(_) | StreamKey::Source(_) | StreamKey::Type(_) => None,
+        StreamKey::Thread(_)
+        | StreamKey::Source(_)
+        | StreamKey::Type(_)
+        | StreamKey::Room(_)
+        | StreamKey::Work(_)
+        | StreamKey::Mention(_) => None,
     }
 }
 

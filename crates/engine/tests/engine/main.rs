@@ -24,4 +24,5 @@ mod principals;
 mod routing;
 mod status;
 mod visibility;
+mod work;
 mod world;

@@ -188,6 +188,7 @@ impl Reader {
             stored: false,
             dies_at: None,
             verdicts: Vec::new(),
+            more: None,
         };
         self.query.filter.passes(&record)
     }

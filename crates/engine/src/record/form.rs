@@ -1,0 +1,363 @@
+//! The binary form of events and acks.
+
+use super::{Acks, EventRecord, More};
+use crate::route::{Route, StreamKey};
+use rialto_model::{Event, EventParts, Seq, Visibility};
+
+fn put_u32(out: &mut Vec<u8>, v: u32) {
+    out.extend_from_slice(&v.to_le_bytes());
+}
+fn put_u64(out: &mut Vec<u8>, v: u64) {
+    out.extend_from_slice(&v.to_le_bytes());
+}
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_u32(out, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    out.extend_from_slice(text.as_bytes());
+}
+
+const HAS_RECEIVED: u8 = 1;
+const RECEIPT: u8 = 2;
+const STORED: u8 = 4;
+const HAS_DEATH: u8 = 8;
+const HAS_TO: u8 = 16;
+const HAS_THREAD: u8 = 32;
+const HAS_VERDICTS: u8 = 64;
+/// Blocks follow, each with a tag and a length: what few events have.
+const HAS_MORE: u8 = 128;
+/// Tag of the block that holds the number of the direct room.
+const ROOM: u8 = 1;
+/// Tag of the block that holds [`More`], which can grow members.
+const MORE: u8 = 2;
+
+pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
+    let event = &record.event;
+    let mut flags = 0;
+    flags |= if record.received.is_some() { HAS_RECEIVED } else { 0 };
+    flags |= if record.receipt { RECEIPT } else { 0 };
+    flags |= if record.stored { STORED } else { 0 };
+    flags |= if record.dies_at.is_some() { HAS_DEATH } else { 0 };
+    flags |= if record.route.to.is_some() { HAS_TO } else { 0 };
+    flags |= if record.route.thread.is_some() { HAS_THREAD } else { 0 };
+    flags |= if record.verdicts.is_empty() { 0 } else { HAS_VERDICTS };
+    flags |= if record.route.room.is_some() || record.more.is_some() { HAS_MORE } else { 0 };
+    out.push(flags);
+    out.push(event.visibility as u8);
+    put_u64(out, event.timestamp);
+    let (tag, number) = match record.route.stream {
+        None => (0, 0),
+        Some(StreamKey::Inbox(n)) => (1, n),
+        Some(StreamKey::Channel(n)) => (2, n),
+        Some(StreamKey::Group(n)) => (3, n),
+        Some(StreamKey::Broadcast) => (4, 0),
+        // Not delivery streams: a route never holds them.
+        Some(
+            StreamKey::Thread(_)
+            | StreamKey::Source(_)
+            | StreamKey::Type(_)
+            | StreamKey::Room(_)
+            | StreamKey::Work(_)
+            | StreamKey::Mention(_),
+        ) => (0, 0),
+    };
+    out.push(tag);
+    put_u32(out, number);
+    put_u32(out, record.route.source.map_or(0, |s| s + 1));
+    if let Some(hash) = record.received {
+        out.extend_from_slice(&hash.to_le_bytes());
+    }
+    if let Some(at) = record.dies_at {
+        put_u64(out, at);
+    }
+    if let Some(to) = &record.route.to {
+        put_u32(out, u32::try_from(to.len()).unwrap_or(0));
+        to.iter().for_each(|id| put_u32(out, *id));
+    }
+    if let Some(thread) = &record.route.thread {
+        put_text(out, thread);
+    }
+    if !record.verdicts.is_empty() {
+        put_u32(out, u32::try_from(record.verdicts.len()).unwrap_or(0));
+        record.verdicts.iter().for_each(|v| put_text(out, v));
+    }
+    if flags & HAS_MORE != 0 {
+        put_blocks(record, out);
+    }
+    for text in [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()] {
+        put_text(out, text);
+    }
+}
+
+/// How many blocks, then each.
+fn put_blocks(record: &EventRecord, out: &mut Vec<u8>) {
+    out.push(u8::from(record.route.room.is_some()) + u8::from(record.more.is_some()));
+    if let Some(room) = record.route.room {
+        out.push(ROOM);
+        put_u32(out, 4);
+        put_u32(out, room);
+    }
+    if let Some(more) = &record.more {
+        out.push(MORE);
+        // Serialising our own plain data into memory cannot fail.
+        put_text(out, &serde_json::to_string(more).unwrap_or_default());
+    }
+}
+
+fn get_blocks(r: &mut Reader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
+    let (mut room, mut more) = (None, None);
+    for _ in 0..r.u8()? {
+        let tag = r.u8()?;
+        let len = r.u32()? as usize;
+        let block = r.take(len)?;
+        match tag {
+            ROOM => room = Some(u32::from_le_bytes(block.try_into().ok()?)),
+            MORE => more = Some(Box::new(serde_json::from_slice(block).ok()?)),
+            // Written by a later version: its meaning is not ours to guess.
+            _ => return None,
+        }
+    }
+    Some((room, more))
+}
+
+/// The body of an event record with its payload blanked: the same length, still a JSON object. `None` if it is no event.
+pub fn redacted(body: &[u8]) -> Option<Vec<u8>> {
+    let mut r = Reader(body);
+    skip_to_texts(&mut r)?;
+    for _ in 0..4 {
+        r.text()?;
+    }
+    let len = r.u32()? as usize;
+    let start = body.len() - r.0.len();
+    let mut out = body.to_vec();
+    let payload = out.get_mut(start..start + len)?;
+    payload.fill(b' ');
+    *payload.first_mut()? = b'{';
+    *payload.last_mut()? = b'}';
+    Some(out)
+}
+
+/// Passes over everything before an event's texts.
+fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
+    let flags = r.u8()?;
+    r.take(1 + 8 + 1 + 4 + 4)?;
+    let has = |bit: u8| flags & bit != 0;
+    if has(HAS_RECEIVED) {
+        r.take(16)?;
+    }
+    if has(HAS_DEATH) {
+        r.take(8)?;
+    }
+    if has(HAS_TO) {
+        let count = r.u32()? as usize;
+        r.take(count.checked_mul(4)?)?;
+    }
+    if has(HAS_THREAD) {
+        r.text()?;
+    }
+    if has(HAS_VERDICTS) {
+        for _ in 0..r.u32()? {
+            r.text()?;
+        }
+    }
+    if has(HAS_MORE) {
+        for _ in 0..r.u8()? {
+            r.take(1)?;
+            let len = r.u32()? as usize;
+            r.take(len)?;
+        }
+    }
+    Some(())
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(n)?;
+        self.0 = tail;
+        Some(head)
+    }
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+    fn text(&mut self) -> Option<&'a str> {
+        let len = self.u32()? as usize;
+        std::str::from_utf8(self.take(len)?).ok()
+    }
+}
+
+pub(super) fn encode_acks(acks: &Acks, out: &mut Vec<u8>) {
+    put_u32(out, acks.member);
+    put_u64(out, acks.floor);
+    for (from, to) in &acks.above {
+        put_u64(out, *from);
+        put_u64(out, *to);
+    }
+}
+
+pub(super) fn decode_acks(body: &[u8]) -> Option<Acks> {
+    let mut r = Reader(body);
+    let mut acks = Acks { member: r.u32()?, floor: r.u64()?, above: Vec::new() };
+    while !r.0.is_empty() {
+        acks.above.push((r.u64()?, r.u64()?));
+    }
+    Some(acks)
+}
+
+pub(super) fn decode_event(seq: Seq, network: &str, body: &[u8]) -> Option<EventRecord> {
+    let mut r = Reader(body);
+    let flags = r.u8()?;
+    let visibility = Visibility::from_u8(r.u8()?)?;
+    let timestamp = r.u64()?;
+    let (tag, number) = (r.u8()?, r.u32()?);
+    let stream = match tag {
+        0 => None,
+        1 => Some(StreamKey::Inbox(number)),
+        2 => Some(StreamKey::Channel(number)),
+        3 => Some(StreamKey::Group(number)),
+        4 => Some(StreamKey::Broadcast),
+        _ => return None,
+    };
+    let source = r.u32()?.checked_sub(1);
+    let has = |bit: u8| flags & bit != 0;
+    let received = if has(HAS_RECEIVED) { Some(u128::from_le_bytes(r.take(16)?.try_into().ok()?)) } else { None };
+    let dies_at = if has(HAS_DEATH) { Some(r.u64()?) } else { None };
+    let to = if has(HAS_TO) {
+        let count = r.u32()?;
+        Some((0..count).map(|_| r.u32()).collect::<Option<Vec<_>>>()?)
+    } else {
+        None
+    };
+    let thread = if has(HAS_THREAD) { Some(r.text()?.into()) } else { None };
+    let verdicts = if has(HAS_VERDICTS) {
+        let count = r.u32()?;
+        (0..count).map(|_| r.text().map(str::to_owned)).collect::<Option<Vec<_>>>()?
+    } else {
+        Vec::new()
+    };
+    let (room, more) = if has(HAS_MORE) { get_blocks(&mut r)? } else { (None, None) };
+    let parts = EventParts {
+        id: r.text()?,
+        kind: r.text()?,
+        source: r.text()?,
+        target: r.text()?,
+        payload: r.text()?,
+        metadata: r.text()?,
+        timestamp,
+        network,
+        visibility,
+    };
+    Some(EventRecord {
+        event: Event::new(seq, &parts),
+        route: Route { stream, source, thread, to, room },
+        received,
+        receipt: has(RECEIPT),
+        stored: has(STORED),
+        dies_at,
+        verdicts,
+        more,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Change, KIND_EVENT, Record, VERSION};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn sample(stream: Option<StreamKey>, to: Option<Vec<u32>>, thread: Option<Box<str>>) -> EventRecord {
+        let parts = EventParts {
+            id: "e1",
+            kind: "a.b",
+            source: "agent:a",
+            target: "channel/general",
+            payload: r#"{"content":"你好"}"#,
+            metadata: "{}",
+            timestamp: 1_767_225_600_000,
+            network: "a1b2c3d4",
+            visibility: Visibility::Channel,
+        };
+        EventRecord {
+            event: Event::new(7, &parts),
+            route: Route { stream, source: Some(3), thread, to, room: Some(5) },
+            received: Some(42),
+            receipt: true,
+            stored: true,
+            dies_at: Some(9),
+            verdicts: vec!["mod/x: slow".into()],
+            more: Some(Box::new(More { mentions: vec![4, 9], ..More::default() })),
+        }
+    }
+
+    #[test]
+    fn events_read_back_as_written() {
+        for stream in [
+            None,
+            Some(StreamKey::Inbox(1)),
+            Some(StreamKey::Channel(2)),
+            Some(StreamKey::Group(3)),
+            Some(StreamKey::Broadcast),
+        ] {
+            let record = Record::Event(Arc::new(sample(stream, Some(vec![1, 2]), Some("thread_abc".into()))));
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            assert_eq!(Record::decode(KIND_EVENT, VERSION, 7, "a1b2c3d4", &body).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn a_block_of_a_later_version_is_not_guessed() {
+        let mut record = sample(None, None, None);
+        record.more = None;
+        let mut body = Vec::new();
+        encode_event(&record, &mut body);
+        let tag = body.windows(5).position(|w| w == [ROOM, 4, 0, 0, 0]).unwrap();
+        body[tag] = 99;
+        assert!(Record::decode(KIND_EVENT, VERSION, 7, "a1b2c3d4", &body).is_err());
+        assert!(redacted(&body).is_some());
+    }
+
+    #[test]
+    fn redacting_blanks_the_payload_and_nothing_else() {
+        for (to, thread) in [(None, None), (Some(vec![1, 2]), Some("thread_abc".into()))] {
+            let record = sample(Some(StreamKey::Channel(2)), to, thread);
+            let mut body = Vec::new();
+            encode_event(&record, &mut body);
+            let blank = redacted(&body).unwrap();
+            assert_eq!(blank.len(), body.len());
+            let again = decode_event(7, "a1b2c3d4", &blank).unwrap();
+            assert_eq!(again.event.payload().trim_matches(['{', '}', ' ']), "");
+            assert_eq!(
+                (again.event.id(), &again.route, again.received),
+                (record.event.id(), &record.route, record.received)
+            );
+        }
+    }
+
+    #[test]
+    fn acks_and_changes_read_back_and_versions_are_checked() {
+        for record in [
+            Record::Acks(Acks { member: 4, floor: 9, above: vec![(11, 12), (20, 20)] }),
+            Record::from(Change::Group { name: "g".into(), members: vec!["agent:a".into()] }),
+        ] {
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            assert_eq!(Record::decode(record.kind(), VERSION, 7, "n", &body).unwrap(), record);
+            assert!(Record::decode(record.kind(), VERSION + 1, 7, "n", &body).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(kind in 0u8..5, body: Vec<u8>) {
+            let _ = Record::decode(kind, VERSION, 1, "n", &body);
+            let _ = redacted(&body);
+        }
+    }
+}

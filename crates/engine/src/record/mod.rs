@@ -1,0 +1,283 @@
+//! Records: what was decided, as the log keeps it. Outcomes, never questions: replay never re-decides.
+//!
+//! Events and acks have a binary form (they are many); everything else is JSON that can grow members.
+
+mod form;
+mod more;
+
+pub use form::redacted;
+pub use more::More;
+
+use crate::route::Route;
+use crate::state::{ChannelId, Member, MemberId, Session};
+use rialto_model::channel::ChannelStatus;
+use rialto_model::network::{Settings, Token};
+use rialto_model::{Event, EventParts, Millis, Seq};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Record kind of an event in the log.
+pub const KIND_EVENT: u8 = 1;
+/// Record kind of acks.
+pub const KIND_ACKS: u8 = 2;
+/// Record kind of a change of the book.
+pub const KIND_CHANGE: u8 = 3;
+/// Type of the notice that deliveries ended undelivered.
+pub const DEAD_NOTICE: &str = "rialto.delivery.dead";
+/// Version of the record forms written today.
+pub const VERSION: u8 = 1;
+
+/// One decided thing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// An event was committed.
+    Event(Arc<EventRecord>),
+    /// A member acked deliveries.
+    Acks(Acks),
+    /// The book changed. Boxed: it is rare and large, and the others are moved often.
+    Change(Box<Change>),
+}
+
+impl From<Change> for Record {
+    fn from(change: Change) -> Record {
+        Record::Change(Box::new(change))
+    }
+}
+
+impl Record {
+    /// The change of the book, if it is one.
+    pub fn change(&self) -> Option<&Change> {
+        match self {
+            Record::Change(change) => Some(change),
+            Record::Event(_) | Record::Acks(_) => None,
+        }
+    }
+}
+
+/// An event with where it goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRecord {
+    /// The event itself.
+    pub event: Event,
+    /// Its resolved route.
+    pub route: Route,
+    /// 128-bit hash of the bytes received, when the client chose the id.
+    pub received: Option<u128>,
+    /// The sender wants receipts.
+    pub receipt: bool,
+    /// History keeps it.
+    pub stored: bool,
+    /// End of its life in queues, if shorter than the network's.
+    pub dies_at: Option<Millis>,
+    /// Non-pass verdicts of mods.
+    pub verdicts: Vec<String>,
+    /// What few events have besides.
+    pub more: Option<Box<More>>,
+}
+
+/// Acked seqs of one member: inclusive ranges, ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acks {
+    /// Whose.
+    pub member: MemberId,
+    /// New floor, never lower than the old one.
+    pub floor: Seq,
+    /// Acked above it.
+    pub above: Vec<(Seq, Seq)>,
+}
+
+/// A change of the book.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each field is the one of the same name in the state")]
+pub enum Change {
+    Created {
+        id: String,
+        number: u32,
+        salt: u16,
+        created_at: Millis,
+        created_by: Option<String>,
+        settings: Settings,
+        mods: Vec<crate::mods::ModConfig>,
+    },
+    Settings {
+        settings: Settings,
+    },
+    Token {
+        token: Token,
+    },
+    TokenRevoked {
+        label: String,
+    },
+    Joined {
+        member: MemberId,
+        record: Box<Member>,
+    },
+    SessionIssued {
+        member: MemberId,
+        session: Session,
+        keep_others: bool,
+    },
+    SessionEnded {
+        member: MemberId,
+        numbers: Vec<u64>,
+        /// They ended by time.
+        #[serde(default)]
+        expired: bool,
+    },
+    Role {
+        member: MemberId,
+        role: rialto_model::Role,
+    },
+    Profile {
+        member: MemberId,
+        profile: rialto_model::member::Profile,
+    },
+    /// Mail is queued from here on, or no longer.
+    Queueing {
+        member: MemberId,
+        on: bool,
+        left: bool,
+        receive: rialto_model::member::Receive,
+    },
+    Removed {
+        member: MemberId,
+    },
+    ChannelCreated {
+        channel: ChannelId,
+        name: String,
+        title: String,
+        private: bool,
+        master: Option<MemberId>,
+        created_by: Option<MemberId>,
+        at: Millis,
+        resume_from: Option<String>,
+    },
+    ChannelStatus {
+        channel: ChannelId,
+        status: ChannelStatus,
+    },
+    ChannelMaster {
+        channel: ChannelId,
+        master: Option<MemberId>,
+    },
+    Seated {
+        channel: ChannelId,
+        member: MemberId,
+    },
+    Unseated {
+        channel: ChannelId,
+        member: MemberId,
+    },
+    Group {
+        name: String,
+        members: Vec<Box<str>>,
+    },
+    GroupDeleted {
+        name: String,
+    },
+    Mods {
+        mods: Vec<crate::mods::ModConfig>,
+    },
+    /// Deliveries of a member ended undelivered: inclusive ranges of their seqs.
+    Dead {
+        member: MemberId,
+        reason: Box<str>,
+        at: Millis,
+        seqs: Vec<(Seq, Seq)>,
+    },
+    /// Short lives that ended by then have been dealt with.
+    Lapsed {
+        through: Millis,
+    },
+    /// The wall clock leapt ahead by this much: what is committed is younger than its stamps say.
+    Leapt {
+        by: Millis,
+    },
+    Purged {
+        through: Seq,
+    },
+    Redacted {
+        seq: Seq,
+    },
+    /// Ended work units are no longer known: inclusive ranges of their numbers.
+    WorkForgotten {
+        units: Vec<(crate::work::UnitNo, crate::work::UnitNo)>,
+    },
+}
+
+/// A record in the log that this version cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record of kind {kind}, version {version} is not readable: {what}")]
+pub struct Unreadable {
+    /// Record kind.
+    pub kind: u8,
+    /// Record version.
+    pub version: u8,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Record {
+    /// The record kind in the log.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Record::Event(_) => KIND_EVENT,
+            Record::Acks(_) => KIND_ACKS,
+            Record::Change(_) => KIND_CHANGE,
+        }
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Record::Event(record) => form::encode_event(record, out),
+            Record::Acks(acks) => form::encode_acks(acks, out),
+            Record::Change(change) => {
+                // Serialising our own plain data into memory cannot fail.
+                let _ = serde_json::to_writer(&mut *out, change);
+            }
+        }
+    }
+
+    /// Reads a body back.
+    pub fn decode(kind: u8, version: u8, seq: Seq, network: &str, body: &[u8]) -> Result<Record, Unreadable> {
+        let bad = |what: &str| Unreadable { kind, version, what: what.to_owned() };
+        if version != VERSION {
+            return Err(bad("written by another version"));
+        }
+        match kind {
+            KIND_EVENT => form::decode_event(seq, network, body)
+                .map(|r| Record::Event(Arc::new(r)))
+                .ok_or_else(|| bad("truncated event")),
+            KIND_ACKS => form::decode_acks(body).map(Record::Acks).ok_or_else(|| bad("truncated acks")),
+            KIND_CHANGE => serde_json::from_slice(body).map(Record::Change).map_err(|e| bad(&e.to_string())),
+            _ => Err(bad("unknown kind")),
+        }
+    }
+}
+
+impl Record {
+    /// The same record with event ids where a dead-letter notice names events by position: the engine does not know
+    /// the ids clients chose. The caller asks for this before it applies and appends the record.
+    #[must_use]
+    pub fn with_ids(self, network: &str, id_of: &dyn Fn(Seq) -> Option<String>) -> Record {
+        let Record::Event(record) = &self else { return self };
+        if record.event.kind() != DEAD_NOTICE || record.route.source.is_some() {
+            return self;
+        }
+        let Ok(mut payload) = serde_json::from_str::<serde_json::Value>(record.event.payload()) else { return self };
+        let name = |value: &mut serde_json::Value| {
+            let seq = value.as_str().and_then(|text| text.strip_prefix("seq:")).and_then(|n| n.parse().ok());
+            if let Some(id) = seq.and_then(id_of) {
+                *value = id.into();
+            }
+        };
+        payload.get_mut("event_id").into_iter().for_each(name);
+        payload.get_mut("more").and_then(|m| m.as_array_mut()).into_iter().flatten().for_each(name);
+        let payload = payload.to_string();
+        let parts = EventParts { payload: &payload, ..record.event.parts(network) };
+        let event = Event::new(record.event.seq, &parts);
+        Record::Event(Arc::new(EventRecord { event, ..record.as_ref().clone() }))
+    }
+}

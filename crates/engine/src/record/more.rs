@@ -1,0 +1,20 @@
+//! What few events have besides: kept apart, so that the many do not pay for it.
+
+use crate::state::MemberId;
+use crate::work::WorkMark;
+use serde::{Deserialize, Serialize};
+
+/// Rare parts of an event record. JSON in the log: it can grow members.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct More {
+    /// Members it mentions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<MemberId>,
+    /// What it does to a work unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkMark>,
+    /// Start of the SHA-256 of the canonical body as it was sent, where the stored one differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_body: Option<[u8; 16]>,
+}

@@ -1,0 +1,165 @@
+//! Ends that nobody sends: time-outs, members that are gone, requests that died, parts of what was called off. And what
+//! is forgotten.
+
+use super::open::IDLE_MS_MAX;
+use super::unit::{Unit, UnitNo, WorkAct, WorkMark};
+use crate::delivery::ranges;
+use crate::input::{Clock, Effects};
+use crate::mods::persistence;
+use crate::presence::Live;
+use crate::record::{Change, More};
+use crate::route::StreamKey;
+use crate::server_events::{ServerEvent, server_event};
+use crate::state::{MemberId, State};
+use crate::tick::aged_through;
+use rialto_model::{Millis, Seq, WorkState, limits};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// After a start executors have this long to come back before anything is called late.
+const GRACE_MS: Millis = 10_000;
+/// Units that fail in one tick: the rest waits for the next.
+const EXPIRED_PER_TICK_MAX: usize = 1000;
+/// Units forgotten in one tick.
+const FORGOTTEN_PER_TICK_MAX: usize = 10_000;
+/// How long an ended unit is known.
+const KEPT_MS: Millis = 7 * 24 * 3_600_000;
+/// How long an ended unit is known where no history is kept.
+const KEPT_BRIEFLY_MS: Millis = 10 * 60_000;
+
+/// Units whose executor was silent for too long fail.
+pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    let began = *live.began.get_or_insert(now.steady);
+    live.progress.retain(|no, _| state.unit(*no).is_some_and(Unit::is_open));
+    if now.steady < began.saturating_add(GRACE_MS) {
+        return;
+    }
+    let stamp = state.stamp(now.wall);
+    let late = state.work.dues.range(..=(stamp, UnitNo::MAX)).map(|(_, no)| *no).take(EXPIRED_PER_TICK_MAX);
+    for no in late {
+        let Some(unit) = state.unit(no) else { continue };
+        let wait = unit.wait_ms.unwrap_or(IDLE_MS_MAX);
+        // Progress that is never stored counts while the process lives.
+        if live.progress.get(&no).is_some_and(|at| now.steady < at.saturating_add(wait)) {
+            continue;
+        }
+        end(state, no, unit, WorkState::Failed, "timeout", "nothing was heard of it in time", now, fx);
+    }
+}
+
+/// The network ends a unit: its requester is told by the event that ends it, its executor by one that says the same.
+#[allow(clippy::too_many_arguments, reason = "what is told, to whom and why")]
+fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &str, now: Clock, fx: &mut Effects) {
+    let payload = json!({
+        "work": unit.id, "state": to.as_str(), "error": { "code": code, "message": why },
+    });
+    let mark = WorkMark {
+        unit: no,
+        act: WorkAct::Move,
+        state: to,
+        executor: unit.executor,
+        due: unit.due,
+        error: Some(code.into()),
+    };
+    let more = More { work: Some(mark), ..More::default() };
+    tell(state, unit.requester, &payload, Some(Box::new(more)), now, fx);
+    if let Some(executor) = unit.executor.and_then(|e| state.member(e).filter(|m| m.is_present()).map(|_| e)) {
+        tell(state, executor, &payload, None, now, fx);
+    }
+    if code != "parent_ended" {
+        cancel_parts(state, no, now, fx);
+    }
+}
+
+fn tell(
+    state: &State,
+    to: MemberId,
+    payload: &serde_json::Value,
+    more: Option<Box<More>>,
+    now: Clock,
+    fx: &mut Effects,
+) {
+    let known = state.member(to).filter(|m| !m.removed);
+    let (target, stream) = known.map_or(("core", None), |m| (m.address.as_ref(), Some(StreamKey::Inbox(to))));
+    server_event(state, ServerEvent { kind: "work.update", target, stream, payload, more }, now, fx);
+}
+
+/// What was handed on as part of a unit is called off with it, all the way down.
+pub(crate) fn cancel_parts(state: &State, no: UnitNo, now: Clock, fx: &mut Effects) {
+    let mut todo = vec![no];
+    while let Some(no) = todo.pop() {
+        for part in state.work.children.get(&no).into_iter().flatten() {
+            let Some(unit) = state.unit(*part) else { continue };
+            end(state, *part, unit, WorkState::Canceled, "parent_ended", "what it was part of has ended", now, fx);
+            todo.push(*part);
+        }
+    }
+}
+
+/// A member is deleted: what it asked for is called off, what it was to do has failed.
+pub(crate) fn without_member(state: &State, member: MemberId, now: Clock, fx: &mut Effects) {
+    let mut ended = BTreeSet::new();
+    for no in state.work.open_of(&state.book.units, member) {
+        let Some(unit) = state.unit(no) else { continue };
+        if part_of_any(state, unit, &ended) {
+            continue;
+        }
+        ended.insert(no);
+        if unit.requester == member {
+            end(state, no, unit, WorkState::Canceled, "requester_left", "its requester is gone", now, fx);
+        } else {
+            end(state, no, unit, WorkState::Failed, "owner_unavailable", "its executor is gone", now, fx);
+        }
+    }
+}
+
+/// Whether the unit ends with one of these anyway.
+fn part_of_any(state: &State, unit: &Unit, ended: &BTreeSet<UnitNo>) -> bool {
+    let mut parent = unit.parent;
+    while let Some(no) = parent {
+        if ended.contains(&no) {
+            return true;
+        }
+        parent = state.unit(no).and_then(|unit| unit.parent);
+    }
+    false
+}
+
+/// Deliveries to a member ended: requests among them will not be done.
+pub(crate) fn request_died(state: &State, to: MemberId, seqs: &[Seq], reason: &str, now: Clock, fx: &mut Effects) {
+    if state.work.requests.is_empty() {
+        return;
+    }
+    for seq in seqs {
+        let Some((no, unit)) = state.work.requests.get(seq).and_then(|no| Some((*no, state.unit(*no)?))) else {
+            continue;
+        };
+        if unit.executor == Some(to) && unit.state == WorkState::Submitted {
+            end(state, no, unit, WorkState::Failed, reason, "its request was not delivered", now, fx);
+        }
+    }
+}
+
+/// Ended units are forgotten after a while, and the oldest when there are too many.
+pub(crate) fn forget(state: &State, now: Clock, fx: &mut Effects) {
+    let closed = &state.work.closed;
+    if closed.is_empty() {
+        return;
+    }
+    let kept = match (state.has_mod("persistence"), persistence::retention(state).0) {
+        (false, _) => KEPT_BRIEFLY_MS,
+        (true, age) => age.map_or(KEPT_MS, |age| age.min(KEPT_MS)),
+    };
+    let through = aged_through(state, now, kept);
+    let surplus = closed.len().saturating_sub(limits::WORK_CLOSED_KEPT_MAX);
+    let aged = closed.range(..=(through, UnitNo::MAX)).count();
+    let mut units: Vec<Seq> =
+        closed.iter().take(aged.max(surplus).min(FORGOTTEN_PER_TICK_MAX)).map(|(_, no)| Seq::from(*no)).collect();
+    units.sort_unstable();
+    let narrow = |n: Seq| UnitNo::try_from(n).unwrap_or(UnitNo::MAX);
+    let units: Vec<(UnitNo, UnitNo)> =
+        ranges(&units).into_iter().map(|(from, to)| (narrow(from), narrow(to))).collect();
+    if !units.is_empty() {
+        fx.change(Change::WorkForgotten { units });
+    }
+}

@@ -1,0 +1,380 @@
+//! What an event of a member does to a unit: opens it, moves it, answers, or is a message inside.
+//!
+//! Order of checks: the unit is known, the sender takes part, the unit is open, the move is legal, the target fits.
+
+use super::open::{closed, due, open, send_to, unknown};
+use super::unit::{Artifact, Place, Unit, UnitNo, WorkAct, WorkMark};
+use super::wish::{Said, Wish};
+use super::{expire, list};
+use crate::emit::Draft;
+use crate::input::{Accepted, Clock, Effects};
+use crate::presence::Live;
+use crate::record::{EventRecord, More};
+use crate::route::StreamKey;
+use crate::state::{MemberId, State};
+use rialto_model::work::Actor;
+use rialto_model::{ErrorCode, Fault, Verdict, WorkState, limits};
+use serde_json::{Value, json};
+
+/// What follows from the mark once its event is committed.
+#[derive(Debug)]
+pub(crate) struct Involved {
+    unit: UnitNo,
+    id: Box<str>,
+    state: WorkState,
+    /// Its open parts end with it.
+    cancels: bool,
+}
+
+impl Involved {
+    /// Answers the sender, and ends what depended on the unit.
+    pub(crate) fn finish(self, state: &State, accepted: &mut Accepted, now: Clock, fx: &mut Effects) {
+        accepted.result = Some(json!({ "work": { "id": self.id, "state": self.state.as_str() } }));
+        if self.cancels {
+            expire::cancel_parts(state, self.unit, now, fx);
+        }
+    }
+}
+
+/// What a repeated event was answered the first time.
+pub(crate) fn result_again(state: &State, record: &EventRecord) -> Option<Value> {
+    let mark = record.more.as_ref()?.work.as_ref()?;
+    let id = match &mark.act {
+        WorkAct::Open(unit) => Some(unit.id.clone()),
+        WorkAct::Move | WorkAct::Answer | WorkAct::Artifact(_) | WorkAct::Note => {
+            state.unit(mark.unit).map(|unit| unit.id.clone())
+        }
+    };
+    Some(json!({ "work": { "id": id?, "state": mark.state.as_str() } }))
+}
+
+/// Finds out what the draft does to a unit, and marks it.
+pub(crate) fn involve(
+    state: &State,
+    live: &mut Live,
+    draft: &mut Draft<'_, '_>,
+    now: Clock,
+    fx: &Effects,
+) -> Result<Option<Involved>, Fault> {
+    let kind = draft.envelope.kind.as_ref();
+    let mark = match kind {
+        "work.update" | "work.artifact" | "work.answer" | "work.cancel" => act(state, live, draft, now)?,
+        _ => match Wish::read(&draft.metadata)? {
+            Some(wish) => Some(message(state, live, draft, wish, now, fx)?),
+            None if state.work.replies.is_empty() => None,
+            None => reply(state, draft, now)?,
+        },
+    };
+    let Some(mark) = mark else { return Ok(None) };
+    if draft.metadata.ephemeral == Some(true) {
+        return Err(
+            Fault::new(ErrorCode::InvalidEvent, "what changes work is not ephemeral").field("metadata.ephemeral")
+        );
+    }
+    let id = match &mark.act {
+        WorkAct::Open(unit) => unit.id.clone(),
+        WorkAct::Move | WorkAct::Answer | WorkAct::Artifact(_) | WorkAct::Note => {
+            state.unit(mark.unit).map(|unit| unit.id.clone()).unwrap_or_default()
+        }
+    };
+    let cancels = matches!(mark.state, WorkState::Canceled | WorkState::Failed | WorkState::Rejected);
+    let involved = Involved { unit: mark.unit, id, state: mark.state, cancels };
+    draft.more.get_or_insert_with(|| Box::new(More::default())).work = Some(mark);
+    Ok(Some(involved))
+}
+
+/// What the sender is to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Requester,
+    Executor,
+    /// It may take the unit, or might have.
+    Candidate,
+}
+
+pub(super) fn part(state: &State, unit: &Unit, member: MemberId) -> Option<Part> {
+    if unit.requester == member {
+        return Some(Part::Requester);
+    }
+    if unit.executor == Some(member) {
+        return Some(Part::Executor);
+    }
+    let Place::Channel(channel) = unit.place else { return None };
+    let sits = state.member(member).is_some_and(|m| m.is_present() && m.sits_in(channel));
+    sits.then_some(Part::Candidate)
+}
+
+/// The unit an event names, if the sender takes part.
+fn known<'s>(state: &'s State, text: &str, by: MemberId) -> Result<(UnitNo, &'s Unit, Part), Fault> {
+    let (no, unit) = state.unit_named(text, Some(by)).ok_or_else(|| unknown(text))?;
+    let part = part(state, unit, by).ok_or_else(|| unknown(text))?;
+    Ok((no, unit, part))
+}
+
+fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, stamp: u64) -> WorkMark {
+    WorkMark { unit: no, act, state, executor: unit.executor, due: due(unit.wait_ms, stamp), error: None }
+}
+
+/// `work.update`, `work.artifact`, `work.answer`, `work.cancel`. Nothing for progress that is never stored.
+fn act(state: &State, live: &mut Live, draft: &mut Draft<'_, '_>, now: Clock) -> Result<Option<WorkMark>, Fault> {
+    let said = Said::read(&draft.envelope.payload)?;
+    let by = draft.member;
+    let (no, unit, part) = known(state, &said.work, by)?;
+    let stamp = state.stamp(now.wall);
+    let kind = draft.envelope.kind.as_ref();
+    let mut mark = match kind {
+        "work.update" => {
+            let executor = executes(unit, part, by)?;
+            let to = wanted_state(&said, unit)?;
+            legal(unit, to, Actor::Executor)?;
+            if draft.metadata.ephemeral == Some(true) && to == unit.state {
+                aim(state, draft, unit, by)?;
+                live.progress.insert(no, now.steady);
+                return Ok(None);
+            }
+            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Move, to, stamp) }
+        }
+        "work.artifact" => {
+            let executor = executes(unit, part, by)?;
+            let to = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
+            legal(unit, to, Actor::Executor)?;
+            let artifact = artifact(&said, unit)?;
+            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, stamp) }
+        }
+        _ => {
+            if part != Part::Requester {
+                return Err(not_yours(unit, part, "its requester"));
+            }
+            let (act, to) = match kind {
+                "work.cancel" => (WorkAct::Move, WorkState::Canceled),
+                _ => (WorkAct::Answer, WorkState::Working),
+            };
+            legal(unit, to, Actor::Requester)?;
+            mark(no, unit, act, to, stamp)
+        }
+    };
+    if mark.state == WorkState::Failed {
+        mark.error = Some(failure(&said).into());
+    }
+    aim(state, draft, unit, by)?;
+    Ok(Some(mark))
+}
+
+/// The code of a failure, if the executor gave one.
+fn failure(said: &Said) -> String {
+    let code = said.payload.get("error").and_then(|e| e.get("code")).and_then(Value::as_str);
+    code.filter(|c| c.len() <= limits::WORK_TEXT_CHARS_MAX).unwrap_or("failed").to_owned()
+}
+
+/// Who does the unit from here on, if the sender may act as executor. The first of many takes it.
+fn executes(unit: &Unit, part: Part, by: MemberId) -> Result<MemberId, Fault> {
+    match part {
+        Part::Executor => Ok(by),
+        Part::Candidate if unit.executor.is_none() && unit.is_open() => Ok(by),
+        Part::Candidate | Part::Requester => Err(not_yours(unit, part, "its executor")),
+    }
+}
+
+/// The sender takes part, but not in this role.
+fn not_yours(unit: &Unit, part: Part, whose: &str) -> Fault {
+    if !unit.is_open() {
+        return closed(unit);
+    }
+    if part == Part::Candidate && unit.executor.is_some() {
+        let details = json!({ "work": unit.id });
+        return Fault::new(ErrorCode::AlreadyExists, format!("{} is taken", unit.id))
+            .details(details)
+            .finding(Verdict::Taken);
+    }
+    Fault::new(ErrorCode::Forbidden, format!("{} is for {whose} to move so", unit.id))
+}
+
+fn wanted_state(said: &Said, unit: &Unit) -> Result<WorkState, Fault> {
+    match said.text("state")? {
+        Some(text) => WorkState::from_wire(&text).ok_or_else(|| {
+            let names: Vec<&str> = WorkState::ALL.iter().skip(1).map(|s| s.as_str()).collect();
+            let text = format!("payload.state is one of {}", names.join(", "));
+            Fault::new(ErrorCode::InvalidEvent, text).field("payload.state")
+        }),
+        None if unit.state == WorkState::Submitted => Ok(WorkState::Working),
+        None => Ok(unit.state),
+    }
+}
+
+fn legal(unit: &Unit, to: WorkState, by: Actor) -> Result<(), Fault> {
+    if crate::bugs::on("second end of work") && unit.state == WorkState::Completed {
+        return Ok(());
+    }
+    if !unit.is_open() {
+        return Err(closed(unit));
+    }
+    if unit.state.may_become(to, by) {
+        return Ok(());
+    }
+    let details = json!({ "work": unit.id, "state": unit.state.as_str(), "field": "payload.state" });
+    Err(Fault::new(ErrorCode::InvalidEvent, format!("{} is {} and cannot become {to} so", unit.id, unit.state))
+        .details(details))
+}
+
+fn artifact(said: &Said, unit: &Unit) -> Result<Artifact, Fault> {
+    let (id, name, bytes) = said.artifact()?;
+    let (append, last) = (said.flag("append")?, said.flag("last")?);
+    let known = unit.artifacts.iter().find(|a| a.id.as_ref() == id);
+    let refuse = |code, text: String| Err(Fault::new(code, text).field("payload.artifact"));
+    match known {
+        None if append => refuse(ErrorCode::InvalidArgument, format!("there is no artifact {id:?} to append to")),
+        None if unit.artifacts.len() >= limits::ARTIFACTS_MAX => {
+            refuse(ErrorCode::TooLarge, format!("a unit has at most {} artifacts", limits::ARTIFACTS_MAX))
+        }
+        Some(known) if append && known.last => {
+            refuse(ErrorCode::InvalidArgument, format!("artifact {id:?} was finished"))
+        }
+        Some(known) if append && known.chunks >= limits::ARTIFACT_CHUNKS_MAX => {
+            refuse(ErrorCode::TooLarge, format!("an artifact has at most {} chunks", limits::ARTIFACT_CHUNKS_MAX))
+        }
+        Some(known) if append => Ok(Artifact {
+            id: known.id.clone(),
+            name: name.map(Into::into).or_else(|| known.name.clone()),
+            chunks: known.chunks + 1,
+            bytes: known.bytes.saturating_add(bytes),
+            last,
+        }),
+        // Whole, or the first of its chunks; a known one is replaced.
+        None | Some(_) => {
+            let last = last || !said.payload.contains_key("last");
+            Ok(Artifact { id: id.into(), name: name.map(Into::into), chunks: 1, bytes, last })
+        }
+    }
+}
+
+/// The other side of a unit, as the sender sees it.
+fn counterpart(unit: &Unit, by: MemberId) -> Option<MemberId> {
+    if unit.requester == by { unit.executor } else { Some(unit.requester) }
+}
+
+/// What moves a unit goes to the other side; sent to core, it is passed on.
+fn aim(state: &State, draft: &mut Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
+    let other = counterpart(unit, by);
+    match (draft.route.stream, other) {
+        (None, Some(other)) if draft.target == "core" => send_to(state, draft, other),
+        (None, None) if draft.target == "core" => {}
+        (Some(StreamKey::Inbox(to)), Some(other)) if to == other => {}
+        _ => {
+            let name = other.and_then(|m| state.member(m)).map_or("core", |m| m.address.as_ref());
+            let text = format!("{} of {} goes to {name} or core", draft.envelope.kind, unit.id);
+            return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target"));
+        }
+    }
+    draft.route.thread = None;
+    Ok(())
+}
+
+/// A message with `metadata.work`: inside a unit it names, or the opening of a new one.
+fn message(
+    state: &State,
+    live: &Live,
+    draft: &mut Draft<'_, '_>,
+    wish: Wish,
+    now: Clock,
+    fx: &Effects,
+) -> Result<WorkMark, Fault> {
+    let by = draft.member;
+    let named = wish.id.as_deref().and_then(|text| state.unit_named(text, Some(by)));
+    let Some((no, unit)) = named else {
+        return match wish.id.as_deref().filter(|id| id.starts_with(super::open::ID_PREFIX)) {
+            Some(id) => Err(unknown(id).field("metadata.work.id")),
+            None => open(state, live, draft, wish, now, fx),
+        };
+    };
+    let text = wish.id.as_deref().unwrap_or_default();
+    let part = part(state, unit, by).ok_or_else(|| unknown(text).field("metadata.work.id"))?;
+    if !unit.is_open() {
+        return Err(closed(unit));
+    }
+    contained(draft, unit, by)?;
+    let stamp = state.stamp(now.wall);
+    Ok(match part {
+        Part::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, stamp),
+        Part::Requester | Part::Candidate => {
+            WorkMark { due: unit.due, ..mark(no, unit, WorkAct::Note, unit.state, stamp) }
+        }
+        Part::Executor => {
+            said_state(draft, no, unit, stamp)?.unwrap_or_else(|| mark(no, unit, WorkAct::Note, unit.state, stamp))
+        }
+    })
+}
+
+/// `metadata.work_state` of an executor's message: where the message leaves the unit.
+fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, stamp: u64) -> Result<Option<WorkMark>, Fault> {
+    let failed = draft.metadata.get("is_error") == Some("true");
+    let to = match draft.metadata.text("work_state") {
+        Some(text) => Some(WorkState::from_wire(&text).ok_or_else(|| {
+            Fault::new(ErrorCode::InvalidEvent, "metadata.work_state is a state of work").field("metadata.work_state")
+        })?),
+        None => failed.then_some(WorkState::Failed),
+    };
+    let Some(to) = to else { return Ok(None) };
+    legal(unit, to, Actor::Executor)?;
+    let error = (to == WorkState::Failed).then(|| "failed".into());
+    Ok(Some(WorkMark { error, ..mark(no, unit, WorkAct::Move, to, stamp) }))
+}
+
+/// A unit lives where it was opened: its messages go to the other side, or into its channel and thread.
+fn contained(draft: &Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
+    let fits = match (draft.route.stream, unit.place) {
+        (Some(StreamKey::Inbox(to)), _) => counterpart(unit, by) == Some(to),
+        (Some(StreamKey::Channel(here)), Place::Channel(there)) => here == there && draft.route.thread == unit.thread,
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Fault::new(ErrorCode::InvalidEvent, format!("{} lives elsewhere", unit.id))
+        .field("target")
+        .finding(Verdict::ContainerMismatch))
+}
+
+/// An ordinary message that replies to a request, to a question or to an answer: agents that know nothing of work do it
+/// and have it done this way. What does not fit is an ordinary message and no more.
+fn reply(state: &State, draft: &Draft<'_, '_>, now: Clock) -> Result<Option<WorkMark>, Fault> {
+    if draft.metadata.ephemeral == Some(true) {
+        return Ok(None);
+    }
+    let by = draft.member;
+    let Some(no) = draft.metadata.text("in_reply_to").and_then(|id| state.work.replies.get(id.as_ref()).copied())
+    else {
+        return Ok(None);
+    };
+    let Some((unit, part)) = state.unit(no).and_then(|unit| Some((unit, part(state, unit, by)?))) else {
+        return Ok(None);
+    };
+    if contained(draft, unit, by).is_err() || !unit.is_open() {
+        return Ok(None);
+    }
+    let stamp = state.stamp(now.wall);
+    let to_question = draft.metadata.text("in_reply_to").as_deref() == unit.asked.as_deref();
+    match part {
+        Part::Requester if unit.state.waits() && to_question => {
+            Ok(Some(mark(no, unit, WorkAct::Answer, WorkState::Working, stamp)))
+        }
+        Part::Requester => Ok(None),
+        Part::Candidate if unit.executor.is_some() => Ok(None),
+        Part::Executor if to_question => Ok(None),
+        Part::Executor | Part::Candidate => {
+            let done = || mark(no, unit, WorkAct::Move, WorkState::Completed, stamp);
+            let mark = said_state(draft, no, unit, stamp)?.unwrap_or_else(done);
+            Ok(Some(WorkMark { executor: Some(by), ..mark }))
+        }
+    }
+}
+
+impl State {
+    /// Whether the member may see the unit: its two sides, and who might take it while it can be taken.
+    pub fn sees_unit(&self, unit: &Unit, member: MemberId) -> bool {
+        match part(self, unit, member) {
+            Some(Part::Requester | Part::Executor) => true,
+            Some(Part::Candidate) => list::is_untaken(unit),
+            None => false,
+        }
+    }
+}

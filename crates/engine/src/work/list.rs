@@ -1,0 +1,130 @@
+//! Looking at units: one by its id, and those of a member, newest first.
+
+use super::unit::{Place, Unit, UnitNo};
+use crate::history::Viewer;
+use crate::input::Clock;
+use crate::presence::Live;
+use crate::state::{MemberId, State};
+use rialto_model::WorkState;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Which units are listed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UnitFilter {
+    /// Those the viewer asked for.
+    pub asked: bool,
+    /// Those the viewer has to do.
+    pub to_do: bool,
+    /// Those the viewer might take.
+    pub untaken: bool,
+    /// In one of these states; none means any.
+    pub states: Vec<WorkState>,
+    /// In this channel.
+    pub channel: Option<String>,
+    /// In this thread.
+    pub thread: Option<String>,
+    /// With this context.
+    pub context: Option<String>,
+    /// Parts of this unit.
+    pub parent: Option<String>,
+    /// Older than the unit of this number.
+    pub before: Option<UnitNo>,
+}
+
+/// Whether somebody may still take it.
+pub(super) fn is_untaken(unit: &Unit) -> bool {
+    unit.is_open() && unit.executor.is_none()
+}
+
+impl State {
+    /// A unit as JSON.
+    pub fn unit_entry(&self, live: &Live, unit: &Unit, now: Clock) -> Value {
+        let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
+        let id_of = |no: UnitNo| self.unit(no).map(|u| u.id.clone());
+        let mut out = json!({
+            "id": unit.id, "kind": unit.kind, "state": unit.state, "requester": address(unit.requester), "executor": unit.executor.and_then(address),
+            "opened_at": unit.opened_at, "updated_at": unit.updated_at, "request_id": unit.request_id,
+            "root": id_of(unit.root), "depth": unit.depth, "artifacts": unit.artifacts, "last_seq": unit.last_seq,
+            "aliases": unit.aliases.iter().map(|a| &a.id).collect::<Vec<_>>(),
+        });
+        let Some(map) = out.as_object_mut() else { return out };
+        let target = match unit.place {
+            Place::Agent => unit.executor.and_then(address).map(String::from),
+            Place::Channel(id) => self.channel(id).map(|c| format!("channel/{}", c.name)),
+            Place::Resource(_) => None,
+        };
+        let executor_status = unit.executor.map(|id| self.executor_status(live, id, now));
+        let due = unit.is_open().then_some(unit.due).filter(|_| unit.wait_ms.is_some());
+        let optional = [
+            ("target", target.map(Value::from)),
+            ("executor_status", executor_status.map(Value::from)),
+            ("thread", unit.thread.as_deref().map(Value::from)),
+            ("skill", unit.skill.as_deref().map(Value::from)),
+            ("context", unit.context.as_deref().map(Value::from)),
+            ("parent", unit.parent.and_then(id_of).map(|id| json!(id))),
+            ("deadline_ms", unit.wait_ms.map(Value::from)),
+            ("due_at", due.map(Value::from)),
+            ("terminal_at", unit.terminal_at.map(Value::from)),
+            ("error", unit.error.as_deref().map(Value::from)),
+        ];
+        map.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+        out
+    }
+
+    /// Whether the executor is there: what pending work depends on.
+    fn executor_status(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
+        match self.member(id) {
+            None => "removed",
+            Some(m) if m.removed => "removed",
+            Some(m) if m.left => "left",
+            Some(_) if live.is_online(id, now) => "online",
+            Some(_) => "offline",
+        }
+    }
+
+    /// Units the viewer may see, newest first: at most `max`.
+    pub fn units(&self, viewer: Viewer, filter: &UnitFilter, max: usize) -> Vec<(UnitNo, &Unit)> {
+        let before = filter.before.unwrap_or(UnitNo::MAX);
+        let passes = |unit: &Unit| self.passes(unit, filter);
+        let member = match viewer {
+            Viewer::Reader => return Vec::new(),
+            Viewer::Operator => {
+                let all = self.book.units.range(..before).rev().map(|(no, unit)| (*no, unit));
+                return all.filter(|(_, unit)| passes(unit)).take(max).collect();
+            }
+            Viewer::Member(id) => id,
+        };
+        let any = !(filter.asked || filter.to_do || filter.untaken);
+        let mut numbers = BTreeSet::new();
+        if any || filter.asked {
+            numbers.extend(self.work.asked_by.get(&member).into_iter().flatten());
+        }
+        if any || filter.to_do {
+            numbers.extend(self.work.done_by.get(&member).into_iter().flatten());
+        }
+        if any || filter.untaken {
+            let sits = |channel: &u32| self.member(member).is_some_and(|m| m.sits_in(*channel));
+            let here = self.work.untaken.iter().filter(|(channel, _)| sits(channel));
+            let others = |no: &&UnitNo| self.unit(**no).is_some_and(|unit| unit.requester != member);
+            numbers.extend(here.flat_map(|(_, units)| units).filter(others));
+        }
+        let found = numbers.range(..before).rev().filter_map(|no| Some((*no, self.unit(*no)?)));
+        found.filter(|(_, unit)| passes(unit)).take(max).collect()
+    }
+
+    fn passes(&self, unit: &Unit, filter: &UnitFilter) -> bool {
+        let in_channel = |name: &str| match unit.place {
+            Place::Channel(id) => {
+                self.channel(id).is_some_and(|c| c.name.as_ref() == name.trim_start_matches("channel/"))
+            }
+            Place::Agent | Place::Resource(_) => false,
+        };
+        let parent = |text: &str| unit.parent.and_then(|no| self.unit(no)).is_some_and(|u| u.id.as_ref() == text);
+        (filter.states.is_empty() || filter.states.contains(&unit.state))
+            && filter.channel.as_deref().is_none_or(in_channel)
+            && filter.thread.as_deref().is_none_or(|t| unit.thread.as_deref() == Some(t))
+            && filter.context.as_deref().is_none_or(|c| unit.context.as_deref() == Some(c))
+            && filter.parent.as_deref().is_none_or(parent)
+    }
+}

@@ -1,0 +1,18 @@
+//! Work units: what one member asks another to do, from the request to exactly one end (design, section 8).
+//!
+//! Invariant: a unit changes only by marks inside event records, so its log and its state cannot part; the first end
+//! that commits is the only one.
+//! Not here: what tools and files are (`resources`), and how other protocols call these states (the faces).
+
+mod expire;
+mod involve;
+mod list;
+mod open;
+mod unit;
+mod wish;
+
+pub(crate) use expire::{expire, forget, request_died, without_member};
+pub(crate) use involve::{involve, result_again};
+pub use list::UnitFilter;
+pub use unit::{Alias, Artifact, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
+pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt};
