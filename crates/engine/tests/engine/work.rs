@@ -503,17 +503,17 @@ fn lists_show_each_side_its_own() {
     let member = |world: &World, name: &str| Viewer::Member(world.id(name));
     let (a, b, c) = (member(&world, "agent:a"), member(&world, "agent:b"), member(&world, "agent:c"));
     let all = UnitFilter::default;
-    assert_eq!(ids(&world, a, all()), [other.clone(), shared.clone(), direct.clone()]);
-    assert_eq!(ids(&world, a, UnitFilter { to_do: true, ..all() }), [other.clone()]);
-    assert_eq!(ids(&world, b, all()), [shared.clone(), direct.clone()]);
-    assert_eq!(ids(&world, b, UnitFilter { untaken: true, ..all() }), [shared.clone()]);
-    assert_eq!(ids(&world, c, all()), [other.clone()]);
+    assert_eq!(ids(&world, a, all()), [other.as_str(), shared.as_str(), direct.as_str()]);
+    assert_eq!(ids(&world, a, UnitFilter { to_do: true, ..all() }), [other.as_str()]);
+    assert_eq!(ids(&world, b, all()), [shared.as_str(), direct.as_str()]);
+    assert_eq!(ids(&world, b, UnitFilter { untaken: true, ..all() }), [shared.as_str()]);
+    assert_eq!(ids(&world, c, all()), [other.as_str()]);
     assert_eq!(ids(&world, Viewer::Operator, all()).len(), 3);
     assert_eq!(ids(&world, Viewer::Reader, all()).len(), 0);
-    assert_eq!(ids(&world, a, UnitFilter { context: Some("c1".into()), ..all() }), [direct.clone()]);
-    assert_eq!(ids(&world, a, UnitFilter { channel: Some("dev".into()), ..all() }), [shared.clone()]);
+    assert_eq!(ids(&world, a, UnitFilter { context: Some("c1".into()), ..all() }), [direct.as_str()]);
+    assert_eq!(ids(&world, a, UnitFilter { channel: Some("dev".into()), ..all() }), [shared.as_str()]);
     world.emit("agent:b", update(&direct, "completed")).unwrap();
-    assert_eq!(ids(&world, a, UnitFilter { states: vec![WorkState::Completed], ..all() }), [direct]);
+    assert_eq!(ids(&world, a, UnitFilter { states: vec![WorkState::Completed], ..all() }), [direct.as_str()]);
     assert_eq!(ids(&world, a, UnitFilter { before: Some(1), ..all() }).len(), 1);
 }
 
