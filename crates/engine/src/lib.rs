@@ -12,6 +12,7 @@ pub mod history;
 pub mod input;
 pub mod mods;
 pub mod record;
+pub mod rooms;
 pub mod route;
 mod server_events;
 pub mod snapshot;
