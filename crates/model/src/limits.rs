@@ -70,6 +70,8 @@ pub const CHANNEL_TITLE_CHARS_MAX: usize = 512;
 pub const VIA_NETWORKS_MAX: usize = 8;
 /// Addresses in `metadata.to`; more is `invalid_event`.
 pub const TO_ADDRESSES_MAX: usize = 256;
+/// Names one message can mention; those after them are not looked at.
+pub const MENTIONS_MAX: usize = 64;
 /// Connections one node serves at once; more are closed at accept.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Bytes of one HTTP request's headers; more is 431.

@@ -6,6 +6,7 @@ pub mod auth;
 pub mod enrichment;
 pub mod persistence;
 pub mod rate_limiter;
+pub mod workspace;
 
 use crate::glob;
 use crate::input::Clock;
