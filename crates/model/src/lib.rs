@@ -3,6 +3,7 @@
 //! Invariant: values are made by parsing and stay valid; nothing here reads a clock, a file, a socket or the environment.
 //! Not here: what happens to these nouns (`rialto-engine`) and how other protocols spell them (the faces).
 
+pub mod access;
 pub mod address;
 pub mod channel;
 pub mod error;
