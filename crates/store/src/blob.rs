@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
@@ -25,8 +25,9 @@ pub(crate) struct Blobs<D: Disk> {
     budget: Arc<Budget>,
     free_floor: u64,
     made: AtomicU64,
-    /// Held while a name comes or goes, so that each blob is counted once against the budget.
-    naming: Mutex<()>,
+    /// Held while a name comes or goes, so that each blob is counted once against the budget. True once the directory is
+    /// closed: then it may be somebody else's, with files of the same names, and nothing in it is touched any more.
+    closed: Mutex<bool>,
 }
 
 impl<D: Disk> Blobs<D> {
@@ -44,14 +45,26 @@ impl<D: Disk> Blobs<D> {
             let path = new.join(&entry.name);
             disk.remove(&path).at("remove", &path)?;
         }
-        let blobs = Self { disk, dir, budget, free_floor, made: AtomicU64::new(0), naming: Mutex::new(()) };
+        let blobs = Self { disk, dir, budget, free_floor, made: AtomicU64::new(0), closed: Mutex::new(false) };
         if count {
             blobs.budget.count(blobs.list()?.iter().map(|blob| blob.size).sum());
         }
         Ok(blobs)
     }
 
+    /// Takes no more blobs; those on their way in end unnamed.
+    pub(crate) fn close(&self) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// The right to change names in the directory.
+    fn naming(&self) -> Result<MutexGuard<'_, bool>, StoreError> {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed { Err(StoreError::Closed) } else { Ok(closed) }
+    }
+
     pub(crate) fn put(self: &Arc<Self>) -> Result<Box<dyn BlobWriter>, StoreError> {
+        let _naming = self.naming()?;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.join("new").join(number.to_string());
         let file = self.disk.create(&path).at("create", &path)?;
@@ -78,7 +91,7 @@ impl<D: Disk> Blobs<D> {
     pub(crate) fn remove(&self, hash: &str) -> Result<bool, StoreError> {
         let path = self.path(hash)?;
         {
-            let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            let _naming = self.naming()?;
             let Some(blob) = self.open_blob(hash)? else { return Ok(false) };
             self.disk.remove(&path).at("remove", &path)?;
             self.budget.give(blob.size());
@@ -180,7 +193,7 @@ impl<D: Disk> Writer<D> {
         let disk = &self.blobs.disk;
         disk.create_dir_all(&dir).at("create", &dir)?;
         {
-            let _naming = self.blobs.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            let _naming = self.blobs.naming()?;
             let known = disk.exists(&to).at("look for", &to)?;
             // Over a blob of the same name too: these bytes are surely right.
             disk.rename(&self.path, &to).at("rename", &self.path)?;
@@ -220,7 +233,9 @@ impl<D: Disk> BlobWriter for Writer<D> {
 impl<D: Disk> Drop for Writer<D> {
     fn drop(&mut self) {
         if !self.named {
-            let _ = self.blobs.disk.remove(&self.path);
+            if let Ok(_naming) = self.blobs.naming() {
+                let _ = self.blobs.disk.remove(&self.path);
+            }
             self.blobs.budget.give(self.taken);
         }
     }

@@ -158,6 +158,27 @@ fn a_directory_written_today_holds_the_same() {
     assert_eq!((report.records, report.snapshots, report.blobs, report.damage.len()), (130, 2, 1, 0));
 }
 
+/// A blob that is still on its way in when the store closes touches nothing of whoever opens the directory next.
+#[test]
+fn a_blob_does_not_outlive_its_store() {
+    let temp = tempfile::tempdir().unwrap();
+    let old = LocalStore::open(temp.path(), small()).unwrap();
+    let (mut late, mut dropped) = (old.put_blob().unwrap(), old.put_blob().unwrap());
+    late.write(b"too late").unwrap();
+    dropped.write(b"dropped").unwrap();
+    old.close().unwrap();
+    assert!(matches!(old.put_blob(), Err(StoreError::Closed)));
+    let new = LocalStore::open(temp.path(), small()).unwrap();
+    let (mut first, mut second) = (new.put_blob().unwrap(), new.put_blob().unwrap());
+    first.write(b"first").unwrap();
+    second.write(b"second").unwrap();
+    assert!(matches!(late.finish(), Err(StoreError::Closed)));
+    drop(dropped);
+    let sizes = [first.finish().unwrap().size, second.finish().unwrap().size];
+    let report = new.verify(&mut |_, _| {}).unwrap();
+    assert_eq!((sizes, report.blobs, report.damage.len()), ([5, 6], 2, 0));
+}
+
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1")
 }

@@ -361,6 +361,7 @@ impl<D: Disk> Store for LocalStore<D> {
         for (_, lane) in self.all_lanes() {
             result = result.and(lane.close());
         }
+        self.blobs.close();
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         result
     }
