@@ -1,5 +1,6 @@
 //! Applying records: the only way durable state changes, live and on replay. Never decides anything.
 
+use crate::conversations::NOWHERE;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::route::StreamKey;
 use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
@@ -54,18 +55,20 @@ fn event(state: &mut State, record: &EventRecord) {
         Some(StreamKey::Type(type_number(state, event.kind()))),
         thread.map(StreamKey::Thread),
         mark.map(|mark| StreamKey::Work(mark.unit)),
+        route.room.map(StreamKey::Room),
     ];
-    streams.iter().flatten().for_each(|key| state.lists.post(*key, seq));
+    let mentions = more.into_iter().flat_map(|more| &more.mentions).map(|id| StreamKey::Mention(*id));
+    let keys = || streams.iter().flatten().copied().chain(mentions.clone());
+    keys().for_each(|key| state.lists.post(key, seq));
     if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
         state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
     }
     if record.stored {
         state.lists.kept.insert(seq);
     } else {
-        let streams = streams.into_iter().flatten().collect();
         // A unit's events are held as long as the unit is known.
         let waiting = audience + u32::from(mark.is_some());
-        state.book.unstored.insert(seq, Unstored { waiting, streams });
+        state.book.unstored.insert(seq, Unstored { waiting, streams: keys().collect() });
     }
     if let Some(mark) = mark {
         work::apply_mark(state, event, mark);
@@ -148,8 +151,18 @@ fn thread_number(state: &mut State, channel: u32, thread: &str) -> u32 {
     if let Some(number) = state.threads.get(&key) {
         return *number;
     }
-    let number = u32::try_from(state.book.threads.len()).unwrap_or(u32::MAX);
-    state.book.threads.push(key.clone());
+    let number = match state.free_threads.pop_first() {
+        Some(free) => {
+            if let Some(place) = state.book.threads.get_mut(free as usize) {
+                place.clone_from(&key);
+            }
+            free
+        }
+        None => {
+            state.book.threads.push(key.clone());
+            u32::try_from(state.book.threads.len() - 1).unwrap_or(u32::MAX)
+        }
+    };
     state.threads.insert(key, number);
     number
 }
@@ -326,6 +339,19 @@ fn change(state: &mut State, change: &Change) {
         Change::Purged { through } => purge(state, *through),
         Change::Redacted { seq } => {
             state.book.redacted.insert(*seq);
+        }
+        Change::RoomOpened { room, record } => {
+            state.enter_room(*room, record);
+            state.book.rooms.push(record.clone());
+        }
+        Change::ThreadsFreed { threads } => {
+            for number in threads {
+                if let Some(place) = state.book.threads.get_mut(*number as usize) {
+                    let key = std::mem::replace(place, (NOWHERE, "".into()));
+                    state.threads.swap_remove(&key);
+                    state.free_threads.insert(*number);
+                }
+            }
         }
         Change::WorkForgotten { units } => {
             work::forgotten(state, units).into_iter().for_each(|seq| release(state, seq));

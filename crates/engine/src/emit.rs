@@ -5,6 +5,7 @@
 
 use crate::Engine;
 use crate::channels;
+use crate::conversations;
 use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen};
@@ -350,7 +351,7 @@ fn draft<'d, 'a>(
     let in_channel = matches!(stream, Some(StreamKey::Channel(_)));
     let thread = match metadata.text("thread") {
         None => None,
-        Some(thread) if in_channel && is_thread(&thread) => Some(thread.as_ref().into()),
+        Some(thread) if in_channel && is_thread(&thread) => Some(Box::<str>::from(thread.as_ref())),
         Some(_) if in_channel => {
             return Err(Fault::new(ErrorCode::InvalidEvent, "metadata.thread must look like thread_abc")
                 .field("metadata.thread"));
@@ -359,12 +360,13 @@ fn draft<'d, 'a>(
             return Err(Fault::new(ErrorCode::InvalidEvent, "a thread is inside a channel").field("metadata.thread"));
         }
     };
-    if let Some(room) = metadata.text("room_channel") {
-        if !matches!(stream, Some(StreamKey::Inbox(_))) {
-            return Err(Fault::new(ErrorCode::InvalidEvent, "room_channel goes with an agent target")
-                .field("metadata.room_channel"));
-        }
-        channels::visible(state, &channels::channel_name(&room)?, member)?;
+    if let (Some(StreamKey::Channel(channel)), Some(thread)) = (stream, &thread) {
+        conversations::may_begin(state, channel, thread)?;
+    }
+    let scoped = conversations::room_channel(state, &metadata, member)?.is_some();
+    if scoped && !matches!(stream, Some(StreamKey::Inbox(_)) | None) {
+        return Err(Fault::new(ErrorCode::InvalidEvent, "room_channel goes with an agent target")
+            .field("metadata.room_channel"));
     }
     let fans_out = matches!(stream, Some(StreamKey::Channel(_) | StreamKey::Group(_) | StreamKey::Broadcast));
     let to = narrowed(state, &metadata)?.filter(|_| fans_out);
@@ -465,6 +467,7 @@ pub(crate) fn commit(
             visibility: draft.visibility,
         },
     );
+    draft.route.room = if ephemeral { None } else { conversations::room_of(state, &draft, &metadata, now, fx) };
     if let Some(channel) = seat {
         fx.change(Change::Seated { channel, member: draft.member });
     }

@@ -53,6 +53,8 @@ pub struct Filter {
     pub conversation: Option<(String, String)>,
     pub in_reply_to: Option<String>,
     pub thread: Option<String>,
+    /// A direct room, by the number its id was resolved to.
+    pub room: Option<u32>,
     pub since: Option<Millis>,
     pub until: Option<Millis>,
 }
@@ -141,6 +143,7 @@ impl Filter {
             && self.until.is_none_or(|t| event.timestamp <= t)
             && self.in_reply_to.as_deref().is_none_or(|id| event.metadata_text("in_reply_to").as_deref() == Some(id))
             && self.thread.as_deref().is_none_or(|t| record.route.thread.as_deref() == Some(t))
+            && self.room.is_none_or(|room| record.route.room == Some(room))
             && self.target_agents.as_deref().is_none_or(|names| {
                 let meta: serde_json::Value = serde_json::from_str(event.metadata()).unwrap_or_default();
                 let listed = meta.get("target_agents").and_then(|v| v.as_array());
@@ -299,6 +302,14 @@ impl State {
                     .collect(),
             });
         }
+        if let Some(room) = filter.room {
+            return Some(vec![StreamKey::Room(room)]);
+        }
+        if let Some(thread) = &filter.thread {
+            let channels = (0..).zip(&self.book.channels).map(|(id, _): (ChannelId, _)| id);
+            let numbers = channels.filter_map(|id| self.threads.get(&(id, thread.as_str().into())));
+            return Some(numbers.map(|n| StreamKey::Thread(*n)).collect());
+        }
         let inboxes = |name: &str| self.all_named(name).into_iter().map(StreamKey::Inbox);
         if let Some((a, b)) = &filter.conversation {
             return Some(inboxes(a).chain(inboxes(b)).collect());
@@ -328,18 +339,5 @@ impl State {
             _ => RoaringTreemap::new(),
         };
         list(a, b) | list(b, a)
-    }
-
-    /// Threads of a channel, newest activity first: (thread id, events, last seq).
-    pub fn threads_of(&self, channel: ChannelId) -> Vec<(&str, u64, Seq)> {
-        let mut out: Vec<(&str, u64, Seq)> = (0u32..)
-            .zip(&self.book.threads)
-            .filter(|(_, (c, _))| *c == channel)
-            .filter_map(|(n, (_, id))| {
-                self.lists.stream(StreamKey::Thread(n)).map(|l| (id.as_ref(), l.len(), l.max().unwrap_or(0)))
-            })
-            .collect();
-        out.sort_by_key(|(_, _, last)| std::cmp::Reverse(*last));
-        out
     }
 }

@@ -23,6 +23,7 @@ pub mod work;
 mod admin;
 mod apply;
 mod channels;
+pub mod conversations;
 mod core_events;
 mod duplicate;
 mod emit;
@@ -88,6 +89,19 @@ impl Engine {
     pub fn ack(&mut self, by: MemberId, request: &AckRequest, now: Clock, effects: &mut Effects) -> u64 {
         self.look(now);
         delivery::decide_acks(&self.state, by, request, now, effects)
+    }
+
+    /// Decides that a member has a room with another; gives its number. A new one is there once its record is applied.
+    pub fn open_room(
+        &mut self,
+        by: MemberId,
+        peer: &str,
+        channel: Option<&str>,
+        now: Clock,
+        effects: &mut Effects,
+    ) -> Result<u32, Fault> {
+        self.look(now);
+        conversations::resolve_room(&self.state, by, peer, channel, now, effects)
     }
 
     /// Decides an operator's act.

@@ -57,6 +57,7 @@ impl State {
             redacted: Default::default(),
             units: Default::default(),
             next_unit: 0,
+            rooms: Vec::new(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

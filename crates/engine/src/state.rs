@@ -3,6 +3,7 @@
 //! Invariant: changed by `apply` alone. Maps are ordered or keep insertion order, so iteration is stable.
 //! Not here: presence, rate buckets and other volatile things (`presence`).
 
+use crate::conversations::NOWHERE;
 use crate::mods::ModConfig;
 use crate::route::StreamKey;
 use crate::streams::Lists;
@@ -206,6 +207,21 @@ pub struct Group {
     pub members: Vec<Box<str>>,
 }
 
+/// A direct room of two members.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Derived when it was opened, never again: a peer may be renamed.
+    pub id: Box<str>,
+    /// Name of the channel that scopes it.
+    pub channel: Box<str>,
+    /// The member with the lower number.
+    pub a: MemberId,
+    /// The other.
+    pub b: MemberId,
+    /// When it was opened.
+    pub opened_at: Millis,
+}
+
 /// A wish for receipts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
@@ -298,6 +314,9 @@ pub struct Book {
     pub units: BTreeMap<UnitNo, Unit>,
     #[serde(default)]
     pub next_unit: UnitNo,
+    /// Direct rooms by number.
+    #[serde(default)]
+    pub rooms: Vec<Room>,
 }
 
 /// The durable state: the readable book, the lists, and look-ups derived from them.
@@ -319,6 +338,12 @@ pub struct State {
     /// `short_lived` by time.
     pub(crate) deaths: BTreeSet<(Millis, Seq)>,
     pub(crate) work: WorkIndex,
+    pub(crate) room_ids: Index<Box<str>, u32>,
+    /// Rooms of two members, the one with the lower number first: one per channel that scopes them.
+    pub(crate) room_pairs: Index<(MemberId, MemberId), Vec<u32>>,
+    pub(crate) rooms_of: BTreeMap<MemberId, Vec<u32>>,
+    /// Numbers of threads that nothing is left of.
+    pub(crate) free_threads: BTreeSet<u32>,
 }
 
 impl State {
@@ -333,6 +358,10 @@ impl State {
             threads: Index::with_hasher(hasher()),
             ended: Index::with_hasher(hasher()),
             work: WorkIndex::new(hasher, &book.units),
+            room_ids: Index::with_hasher(hasher()),
+            room_pairs: Index::with_hasher(hasher()),
+            rooms_of: BTreeMap::new(),
+            free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             book,
             lists,
@@ -357,9 +386,24 @@ impl State {
             state.types.insert(name.clone(), id);
         }
         for (id, key) in (0..).zip(&state.book.threads) {
-            state.threads.insert(key.clone(), id);
+            if key.0 == NOWHERE {
+                state.free_threads.insert(id);
+            } else {
+                state.threads.insert(key.clone(), id);
+            }
         }
+        let rooms = std::mem::take(&mut state.book.rooms);
+        (0..).zip(&rooms).for_each(|(number, room)| state.enter_room(number, room));
+        state.book.rooms = rooms;
         state
+    }
+
+    pub(crate) fn enter_room(&mut self, number: u32, room: &Room) {
+        self.room_ids.insert(room.id.clone(), number);
+        self.room_pairs.entry((room.a, room.b)).or_default().push(number);
+        for member in [room.a, room.b] {
+            self.rooms_of.entry(member).or_default().push(number);
+        }
     }
 
     /// A member by number.

@@ -3,6 +3,7 @@
 //! Deadlines run on steady time: they are compared with stamps, and a leap of the wall clock is recorded and taken off
 //! again. So a jump of the clock ends no session and kills no mail.
 
+use crate::conversations;
 use crate::delivery::ranges;
 use crate::input::{Clock, Effect, Effects};
 use crate::mods::persistence;
@@ -47,6 +48,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     undeliverable(state, now, fx);
     work::expire(state, live, now, fx);
     work::forget(state, now, fx);
+    conversations::free_threads(state, fx);
     purge(state, live, now, fx);
     raise_floors(state, live, fx);
 }

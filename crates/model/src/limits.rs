@@ -96,3 +96,7 @@ pub const ARTIFACTS_MAX: usize = 256;
 pub const ARTIFACT_CHUNKS_MAX: u32 = 10_000;
 /// Characters of an id, context, skill or artifact name a client gives to work; more is `invalid_event`.
 pub const WORK_TEXT_CHARS_MAX: usize = 128;
+/// Threads of one network that something is left of; another one is `network_full`.
+pub const THREADS_MAX: usize = 100_000;
+/// Direct rooms of one network; opening another is `network_full`, and direct events are in no room.
+pub const ROOMS_MAX: usize = 100_000;

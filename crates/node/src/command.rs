@@ -7,7 +7,7 @@ use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::Accepted;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, View, Viewer};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
@@ -160,6 +160,13 @@ pub(crate) enum Command {
         what: Look,
         reply: oneshot::Sender<Result<Value, Fault>>,
     },
+    /// A direct room of the caller: an existing one, or a new one.
+    OpenRoom {
+        caller: Arc<Caller>,
+        peer: String,
+        channel: Option<String>,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+    },
     Touch {
         caller: Arc<Caller>,
         reply: oneshot::Sender<Result<Value, Fault>>,
@@ -198,8 +205,49 @@ pub enum Look {
     Operator(Ledger),
     /// Channels the caller may know of.
     Channels,
-    /// Threads of a channel.
-    Threads(String),
+    /// Threads of a channel, or of all the caller may see.
+    Threads {
+        /// Only this channel's.
+        channel: Option<String>,
+        /// Last active before this position.
+        before: Option<Seq>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// One thread.
+    Thread {
+        /// Its channel.
+        channel: String,
+        /// Its id.
+        thread: String,
+    },
+    /// Direct rooms of the caller.
+    Rooms {
+        /// Last active before this position.
+        before: Option<Seq>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// One direct room, by id.
+    Room(String),
+    /// Work units.
+    Works {
+        /// Which.
+        filter: Box<UnitFilter>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// One work unit, by id.
+    Work(String),
+    /// Positions of a unit's events.
+    WorkLog {
+        /// The unit.
+        id: String,
+        /// After this position.
+        after: Seq,
+        /// At most so many.
+        limit: usize,
+    },
     /// Direct conversations of the caller.
     Conversations,
     /// The ladder of an event.

@@ -7,6 +7,7 @@
 pub mod archive;
 pub mod clock;
 pub mod command;
+mod conversations;
 pub mod delivery;
 pub mod host;
 pub mod metrics;
@@ -20,6 +21,7 @@ pub mod task;
 pub mod texts;
 pub mod verify;
 mod window;
+mod work;
 
 pub use command::{Answered, Out, Reply};
 pub use host::Host;
@@ -29,9 +31,12 @@ pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::Part;
 pub use query::{Query, QueryResult};
 pub use texts::Texts;
+pub use work::{Watched, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::Accepted;
-pub use rialto_engine::{AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, View, Viewer};
+pub use rialto_engine::{
+    AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer,
+};
 pub use rialto_identity as identity;
 
 #[cfg(feature = "deliberate-bugs")]

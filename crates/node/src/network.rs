@@ -89,7 +89,7 @@ impl Network {
         self.handle.shared.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Fault> {
+    pub(crate) async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Fault> {
         let (tx, rx) = oneshot::channel();
         match self.handle.commands.try_send(make(tx)) {
             Ok(()) => rx.await.map_err(|_| gone()),

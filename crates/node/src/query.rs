@@ -28,6 +28,8 @@ pub struct Query {
     pub lenient_cursor: bool,
     /// Full-text search.
     pub search: Option<String>,
+    /// Only what is in this direct room, by id; [`Network::prepare`] puts its number into the filter.
+    pub room: Option<String>,
 }
 
 /// What a read gave.
@@ -79,6 +81,7 @@ impl Query {
             view,
             lenient_cursor: false,
             search: text("search"),
+            room: text("room"),
             filter: Filter {
                 descending,
                 kind: text("type"),
@@ -185,6 +188,9 @@ impl Network {
 
     async fn scan(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
+        let mut query = query.clone();
+        self.prepare(caller, &mut query).await?;
+        let query = &query;
         let mut filter = query.filter.clone();
         if let Some(cursor) = &query.after {
             filter.after = self.cursor(cursor, query.lenient_cursor).await?;

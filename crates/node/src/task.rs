@@ -9,6 +9,7 @@ mod gather;
 mod intake;
 pub(crate) mod load;
 mod look;
+mod nouns;
 mod pages;
 mod recover;
 
@@ -263,6 +264,9 @@ impl Task {
             }
             Command::View { caller, what, reply } => {
                 let _ = reply.send(self.look(&caller, what, now));
+            }
+            Command::OpenRoom { caller, peer, channel, reply } => {
+                self.open_room(&caller, &peer, channel.as_deref(), reply, now);
             }
             Command::Touch { caller, reply } => {
                 let result = self.member_of(&caller, now).map(|id| {

@@ -200,6 +200,15 @@ pub enum Change {
     Redacted {
         seq: Seq,
     },
+    /// Two members have a room.
+    RoomOpened {
+        room: u32,
+        record: crate::state::Room,
+    },
+    /// Nothing is left of these threads: their numbers and names are free.
+    ThreadsFreed {
+        threads: Vec<u32>,
+    },
     /// Ended work units are no longer known: inclusive ranges of their numbers.
     WorkForgotten {
         units: Vec<(crate::work::UnitNo, crate::work::UnitNo)>,

@@ -61,7 +61,6 @@ pub(super) fn open(
         executor,
         place,
         thread: draft.route.thread.clone(),
-        room: draft.route.room,
         request_seq: seq,
         request_id: draft.envelope.id.as_deref().unwrap_or(&own).into(),
         asked: None,

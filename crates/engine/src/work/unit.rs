@@ -76,8 +76,6 @@ pub struct Unit {
     pub place: Place,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Box<str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub room: Option<u32>,
     pub request_seq: Seq,
     pub request_id: Box<str>,
     /// The event in which the executor asked: a reply to it is the answer.

@@ -12,6 +12,7 @@
 mod admin;
 mod channels;
 mod clock;
+mod conversations;
 mod delivery;
 mod explain;
 mod history;

@@ -263,8 +263,9 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let query = query_of(&params, &call)?;
+    let mut query = query_of(&params, &call)?;
     query.checked_limit()?;
+    call.network.prepare(&call.caller, &mut query).await?;
     let wait = wait_seconds(&params)?;
     ack_before(&call, &query, &params).await?;
     let view = query.view.unwrap_or(View::Log);

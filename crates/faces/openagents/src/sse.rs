@@ -35,6 +35,7 @@ pub(crate) async fn stream(
 ) -> Result<Response, Refusal> {
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, true)?;
     let mut query = query_of(&params, &call)?;
+    call.network.prepare(&call.caller, &mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).filter(|v| !v.is_empty()).map(str::to_owned);

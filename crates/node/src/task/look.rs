@@ -6,7 +6,7 @@ use rialto_engine::{Caller, Clock, Viewer};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
 
-/// Threads or conversations in one listing, the liveliest first: each is read inside the task.
+/// Conversations in one listing, the liveliest first: each is read inside the task.
 const LISTED_MAX: usize = 500;
 
 fn unknown(id: &str) -> Fault {
@@ -36,7 +36,19 @@ impl Task {
                     .collect();
                 Ok(json!({ "channels": list }))
             }
-            Look::Threads(channel) => self.threads(viewer, &channel),
+            Look::Threads { channel, before, limit } => {
+                let list = self.engine.state.threads(viewer, channel.as_deref(), before, limit)?;
+                Ok(list.iter().map(|summary| self.summary(summary)).collect())
+            }
+            Look::Thread { channel, thread } => Ok(self.summary(&self.engine.state.thread(viewer, &channel, &thread)?)),
+            Look::Rooms { before, limit } => {
+                let list = self.engine.state.rooms(viewer, before, limit);
+                Ok(list.iter().map(|summary| self.summary(summary)).collect())
+            }
+            Look::Room(id) => self.room(viewer, &id),
+            Look::Works { filter, limit } => Ok(self.works(viewer, &filter, limit, now)),
+            Look::Work(id) => self.work(viewer, &id, now),
+            Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
             Look::Conversations => self.conversations(member),
             Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
             Look::Operator(ledger) => {
@@ -112,30 +124,6 @@ impl Task {
             }
         }
         Ok(roster)
-    }
-
-    fn threads(&self, viewer: Viewer, channel: &str) -> Result<Value, Fault> {
-        let state = &self.engine.state;
-        let name = channel.trim_start_matches("channel/");
-        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
-        let id = state.channel_id(name).ok_or_else(missing)?;
-        let lens = state.lens(viewer);
-        if !lens.is_operator() && !lens.channels().contains(&id) {
-            return Err(missing());
-        }
-        let list: Vec<Value> = state
-            .threads_of(id)
-            .into_iter()
-            .take(LISTED_MAX)
-            .map(|(thread, count, last)| {
-                let last_event = self.record_at(last).ok().flatten();
-                json!({
-                    "thread": thread, "channel": format!("channel/{name}"), "message_count": count,
-                    "last_activity_at": last_event.as_ref().map(|r| r.event.timestamp), "last_id": last_event.map(|r| r.event.id().to_owned()),
-                })
-            })
-            .collect();
-        Ok(json!({ "threads": list }))
     }
 
     fn conversations(&self, member: Option<u32>) -> Result<Value, Fault> {

@@ -29,6 +29,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::Ack { .. }
         | Command::AckThese { .. }
         | Command::Admin { .. }
+        | Command::OpenRoom { .. }
         | Command::Watch { .. }
         | Command::CloseStream { .. }
         | Command::Hash { .. }
@@ -170,9 +171,10 @@ impl Task {
                 }
                 Command::Ack { reply, .. } | Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Admin { reply, .. } | Command::View { reply, .. } | Command::Touch { reply, .. } => {
-                    drop(reply.send(Err(fault())))
-                }
+                Command::Admin { reply, .. }
+                | Command::View { reply, .. }
+                | Command::OpenRoom { reply, .. }
+                | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Shown { .. }
                 | Command::CloseStream { .. }

@@ -1,0 +1,340 @@
+//! Conversations: threads inside channels and direct rooms between two members, with what each member has not read.
+//!
+//! Invariant: whoever may not see a channel cannot learn of its threads; a room is known to its two members and the
+//! operator.
+//! Not here: texts. Summaries name events by position; whoever shows them reads the bodies.
+
+use crate::channels;
+use crate::emit::Draft;
+use crate::history::{Lens, Viewer};
+use crate::input::{Clock, Effects};
+use crate::membership::{DEFAULT_CHANNEL, find_named};
+use crate::record::Change;
+use crate::rooms::direct_id;
+use crate::route::StreamKey;
+use crate::state::{ChannelId, Member, MemberId, Room, State};
+use rialto_model::metadata::Metadata;
+use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
+use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+
+/// Unread events of one conversation are counted up to here.
+pub const UNREAD_COUNTED_MAX: u64 = 1000;
+/// Events of one conversation looked at while counting.
+const LOOKED_AT_MAX: usize = 10_000;
+/// Who wrote in each thread of a list is counted in networks of at most so many members.
+const WRITERS_COUNTED_MAX: usize = 1000;
+
+/// One conversation as its listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// What it is.
+    pub what: Conversation,
+    /// Its first event that is still there.
+    pub first: Option<Seq>,
+    /// Its last event.
+    pub last: Option<Seq>,
+    /// Events that are still there.
+    pub messages: u64,
+    /// Different senders; none if they were not counted.
+    pub participants: Option<usize>,
+    /// Work in it that has not ended.
+    pub open_work: usize,
+    /// Events the viewer has not acked; counting stops at [`UNREAD_COUNTED_MAX`].
+    pub unread: u64,
+    /// Those among them that mention the viewer.
+    pub mentions: u64,
+}
+
+/// The two kinds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Conversation {
+    Thread { channel: ChannelId, thread: Box<str> },
+    Room { number: u32 },
+}
+
+/// The channel that scopes a direct room, if the event says which.
+pub(crate) fn room_channel(state: &State, metadata: &Metadata<'_>, by: MemberId) -> Result<Option<String>, Fault> {
+    let Some(said) = metadata.text("room_channel") else { return Ok(None) };
+    let name = channels::channel_name(&said)?;
+    channels::visible(state, &name, by)?;
+    Ok(Some(name))
+}
+
+/// The room of a direct event; a new one is opened with it. Beyond the bound events are in no room.
+pub(crate) fn room_of(
+    state: &State,
+    draft: &Draft<'_, '_>,
+    metadata: &Metadata<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Option<u32> {
+    let Some(StreamKey::Inbox(to)) = draft.route.stream else { return None };
+    if to == draft.member || draft.envelope.kind.starts_with("network.") {
+        return None;
+    }
+    let said = metadata.text("room_channel");
+    let channel = said.as_deref().map_or(DEFAULT_CHANNEL, |name| name.trim_start_matches("channel/"));
+    state.room_between(channel, draft.member, to).or_else(|| open(state, channel, (draft.member, to), now, fx))
+}
+
+/// Opens the room of two members in a channel.
+fn open(state: &State, channel: &str, pair: (MemberId, MemberId), now: Clock, fx: &mut Effects) -> Option<u32> {
+    if state.book.rooms.len() >= limits::ROOMS_MAX {
+        return None;
+    }
+    let number = u32::try_from(state.book.rooms.len()).ok()?;
+    let (a, b) = sorted(pair);
+    let id = direct_id(&state.book.id, channel, &peer(state, a)?, &peer(state, b)?);
+    let room = Room { id: id.into(), channel: channel.into(), a, b, opened_at: state.stamp(now.wall) };
+    fx.change(Change::RoomOpened { room: number, record: room });
+    Some(number)
+}
+
+/// What a member is called in the id of a room: the bare name of an agent, else the whole address. Of two agents of one
+/// name the one of this network has it.
+fn peer(state: &State, id: MemberId) -> Option<String> {
+    let address = state.member(id)?.address.as_ref();
+    let bare = match address.split_once(':') {
+        Some(("agent", name)) => Some(name),
+        Some(("openagents", name)) if state.member_id(&format!("agent:{name}")).is_none() => Some(name),
+        _ => None,
+    };
+    Some(bare.unwrap_or(address).to_owned())
+}
+
+fn sorted((a, b): (MemberId, MemberId)) -> (MemberId, MemberId) {
+    (a.min(b), a.max(b))
+}
+
+/// Decides that a member has a room with another: an existing one, or a new one without an event.
+pub(crate) fn resolve_room(
+    state: &State,
+    by: MemberId,
+    peer: &str,
+    channel: Option<&str>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<u32, Fault> {
+    let present = |id: &MemberId| state.member(*id).is_some_and(Member::is_present);
+    let peer = find_named(state, peer)
+        .filter(present)
+        .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{peer}: not a member")).field("peer"))?;
+    if by == peer {
+        return Err(Fault::new(ErrorCode::InvalidArgument, "a room is between two").field("peer"));
+    }
+    let channel = match channel {
+        Some(name) => {
+            let name = channels::channel_name(name)?;
+            channels::visible(state, &name, by)?;
+            name
+        }
+        None => DEFAULT_CHANNEL.to_owned(),
+    };
+    let full = || Fault::new(ErrorCode::NetworkFull, "the network has all the rooms it may have");
+    state.room_between(&channel, by, peer).or_else(|| open(state, &channel, (by, peer), now, fx)).ok_or_else(full)
+}
+
+impl State {
+    /// The room of two members, in either order.
+    pub fn room_between(&self, channel: &str, a: MemberId, b: MemberId) -> Option<u32> {
+        let rooms = self.room_pairs.get(&sorted((a, b)))?;
+        rooms.iter().copied().find(|n| self.room(*n).is_some_and(|room| room.channel.as_ref() == channel))
+    }
+
+    /// A room by number.
+    pub fn room(&self, number: u32) -> Option<&Room> {
+        self.book.rooms.get(number as usize)
+    }
+
+    /// A room by id, if the viewer may know of it.
+    pub fn room_seen(&self, viewer: Viewer, id: &str) -> Option<u32> {
+        let number = *self.room_ids.get(id)?;
+        let room = self.room(number)?;
+        let seen = match viewer {
+            Viewer::Operator => true,
+            Viewer::Member(me) => room.a == me || room.b == me,
+            Viewer::Reader => false,
+        };
+        seen.then_some(number)
+    }
+
+    /// A channel by name, if the lens shows what is in it.
+    fn channel_seen(&self, lens: &Lens, name: &str) -> Result<ChannelId, Fault> {
+        let name = name.trim_start_matches("channel/");
+        let found = self.channel_id(name).filter(|id| lens.is_operator() || lens.channels().contains(id));
+        found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel")))
+    }
+
+    /// Threads the viewer may see, in one channel or in all, newest activity first, before a position.
+    pub fn threads(
+        &self,
+        viewer: Viewer,
+        channel: Option<&str>,
+        before: Option<Seq>,
+        max: usize,
+    ) -> Result<Vec<Summary>, Fault> {
+        let lens = self.lens(viewer);
+        let only = channel.map(|name| self.channel_seen(&lens, name)).transpose()?;
+        let shown = |c: ChannelId| only.map_or(lens.is_operator() || lens.channels().contains(&c), |only| only == c);
+        let all = (0u32..).zip(&self.book.threads).filter(|(_, (c, _))| shown(*c));
+        let numbers = self.newest(all.map(|(n, _)| n), StreamKey::Thread, before, max);
+        let work = self.open_work_by_thread();
+        let counts_writers = self.members.len() <= WRITERS_COUNTED_MAX;
+        Ok(numbers.into_iter().filter_map(|n| self.thread_summary(viewer, n, &work, counts_writers)).collect())
+    }
+
+    /// One thread of a channel.
+    pub fn thread(&self, viewer: Viewer, channel: &str, thread: &str) -> Result<Summary, Fault> {
+        let lens = self.lens(viewer);
+        let id = self.channel_seen(&lens, channel)?;
+        let number = self.threads.get(&(id, thread.into())).copied();
+        let found = number.and_then(|n| self.thread_summary(viewer, n, &self.open_work_by_thread(), true));
+        found
+            .filter(|s| s.last.is_some())
+            .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no thread {thread:?} in {}", channel)))
+    }
+
+    /// Rooms of the viewer (all for the operator), newest activity first, before a position.
+    pub fn rooms(&self, viewer: Viewer, before: Option<Seq>, max: usize) -> Vec<Summary> {
+        let own = match viewer {
+            Viewer::Operator => (0u32..).zip(&self.book.rooms).map(|(n, _)| n).collect(),
+            Viewer::Member(me) => self.rooms_of.get(&me).cloned().unwrap_or_default(),
+            Viewer::Reader => Vec::new(),
+        };
+        let numbers = self.newest(own.into_iter(), StreamKey::Room, before, max);
+        numbers.into_iter().filter_map(|n| self.room_summary(viewer, n)).collect()
+    }
+
+    /// Numbers by the last event of their lists, newest first; those without any come last.
+    fn newest(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        key: fn(u32) -> StreamKey,
+        before: Option<Seq>,
+        max: usize,
+    ) -> Vec<u32> {
+        let last = |n: &u32| self.lists.stream(key(*n)).and_then(RoaringTreemap::max).unwrap_or(0);
+        let rooms = matches!(key(0), StreamKey::Room(_));
+        let mut found: Vec<(Seq, u32)> = numbers
+            .map(|n| (last(&n), n))
+            .filter(|(last, _)| before.is_none_or(|before| *last < before) && (*last > 0 || rooms))
+            .collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.into_iter().take(max).map(|(_, n)| n).collect()
+    }
+
+    fn thread_summary(
+        &self,
+        viewer: Viewer,
+        number: u32,
+        work: &BTreeMap<(ChannelId, &str), usize>,
+        counts_writers: bool,
+    ) -> Option<Summary> {
+        let (channel, thread) = self.book.threads.get(number as usize)?;
+        let key = StreamKey::Thread(number);
+        let what = Conversation::Thread { channel: *channel, thread: thread.clone() };
+        let open_work = work.get(&(*channel, thread.as_ref())).copied().unwrap_or(0);
+        let participants = counts_writers.then(|| self.writers(key));
+        Some(Summary { participants, open_work, ..self.summary(viewer, what, key) })
+    }
+
+    /// One room.
+    pub fn room_summary(&self, viewer: Viewer, number: u32) -> Option<Summary> {
+        self.room(number)?;
+        let summary = self.summary(viewer, Conversation::Room { number }, StreamKey::Room(number));
+        Some(Summary { participants: Some(2), ..summary })
+    }
+
+    fn summary(&self, viewer: Viewer, what: Conversation, key: StreamKey) -> Summary {
+        let list = self.lists.stream(key);
+        let me = match viewer {
+            Viewer::Member(id) => Some(id),
+            Viewer::Operator | Viewer::Reader => None,
+        };
+        Summary {
+            what,
+            first: list.and_then(RoaringTreemap::min),
+            last: list.and_then(RoaringTreemap::max),
+            messages: list.map_or(0, RoaringTreemap::len),
+            participants: None,
+            open_work: 0,
+            unread: me.map_or(0, |me| self.unread(me, key)),
+            mentions: me.map_or(0, |me| self.unread_mentions(me, key)),
+        }
+    }
+
+    /// How many members wrote in a thread.
+    fn writers(&self, key: StreamKey) -> usize {
+        let Some(list) = self.lists.stream(key) else { return 0 };
+        let wrote = |id: MemberId| self.lists.stream(StreamKey::Source(id)).is_some_and(|own| !own.is_disjoint(list));
+        (0..).zip(&self.book.members).filter(|(id, _)| wrote(*id)).count()
+    }
+
+    /// Work that has not ended, by the thread it was asked for in.
+    fn open_work_by_thread(&self) -> BTreeMap<(ChannelId, &str), usize> {
+        let mut out = BTreeMap::new();
+        for unit in self.work.dues.iter().filter_map(|(_, no)| self.unit(*no)) {
+            if let (crate::work::Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
+                *out.entry((channel, thread.as_ref())).or_default() += 1;
+            }
+        }
+        out
+    }
+
+    /// Events of a list that the member was sent and has not acked.
+    pub fn unread(&self, member: MemberId, key: StreamKey) -> u64 {
+        self.lists.stream(key).map_or(0, |list| self.count_pending(member, list))
+    }
+
+    /// Those among them that mention the member.
+    pub fn unread_mentions(&self, member: MemberId, key: StreamKey) -> u64 {
+        match (self.lists.stream(key), self.lists.stream(StreamKey::Mention(member))) {
+            (Some(list), Some(mentions)) => self.count_pending(member, &(list & mentions)),
+            _ => 0,
+        }
+    }
+
+    fn count_pending(&self, member: MemberId, list: &RoaringTreemap) -> u64 {
+        let mut seqs = list.iter();
+        seqs.advance_to(self.lists.floor(member).saturating_add(1));
+        let pending = seqs.take(LOOKED_AT_MAX).filter(|seq| self.is_pending(member, *seq));
+        pending.take(usize::try_from(UNREAD_COUNTED_MAX).unwrap_or(usize::MAX)).count() as u64
+    }
+
+    /// The members of a room, by address.
+    pub fn room_members(&self, room: &Room) -> [Option<&Member>; 2] {
+        [self.member(room.a), self.member(room.b)]
+    }
+}
+
+/// Threads whose events are all gone: their names are free again once there are many.
+pub(crate) fn free_threads(state: &State, fx: &mut Effects) {
+    if state.threads.len() < limits::THREADS_MAX / 2 {
+        return;
+    }
+    let gone = |n: &u32| state.lists.stream(StreamKey::Thread(*n)).is_none();
+    let used = (0u32..).zip(&state.book.threads).filter(|(_, (channel, _))| *channel != NOWHERE);
+    let threads: Vec<u32> = used.map(|(n, _)| n).filter(gone).take(limits::THREADS_MAX / 2).collect();
+    if !threads.is_empty() {
+        fx.change(Change::ThreadsFreed { threads });
+    }
+}
+
+/// The channel of a thread number that is free.
+pub(crate) const NOWHERE: ChannelId = ChannelId::MAX;
+
+/// Whether one more thread may begin.
+pub(crate) fn may_begin(state: &State, channel: ChannelId, thread: &str) -> Result<(), Fault> {
+    let known = || state.threads.contains_key(&(channel, Box::<str>::from(thread)));
+    if state.threads.len() < limits::THREADS_MAX || known() {
+        return Ok(());
+    }
+    Err(Fault::new(ErrorCode::NetworkFull, "the network has all the threads it may have").field("metadata.thread"))
+}
+
+/// When a room was opened, or last used.
+pub fn last_activity(room: &Room, last: Option<Millis>) -> Millis {
+    last.unwrap_or(room.opened_at)
+}

@@ -1,0 +1,111 @@
+//! Looking at conversations and work inside the task: positions and counts, no bodies.
+
+use super::{Task, Then};
+use rialto_engine::conversations::{Conversation, Summary};
+use rialto_engine::work::{Unit, UnitNo};
+use rialto_engine::{Caller, Clock, StreamKey, UnitFilter, Viewer};
+use rialto_model::{ErrorCode, Fault, Seq};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+fn no_unit(id: &str) -> Fault {
+    Fault::new(ErrorCode::UnknownTarget, format!("no work unit {id:?} is known here"))
+}
+
+impl Task {
+    pub(super) fn summary(&self, summary: &Summary) -> Value {
+        let state = &self.engine.state;
+        let mut out = json!({
+            "first_seq": summary.first, "last_seq": summary.last, "message_count": summary.messages,
+            "participant_count": summary.participants, "open_work_count": summary.open_work,
+            "unread": summary.unread, "mentions": summary.mentions,
+        });
+        let Some(map) = out.as_object_mut() else { return out };
+        match &summary.what {
+            Conversation::Thread { channel, thread } => {
+                map.insert("thread".into(), json!(thread));
+                map.insert("channel".into(), json!(state.channel(*channel).map(|c| format!("channel/{}", c.name))));
+            }
+            Conversation::Room { number } => {
+                let Some(room) = state.room(*number) else { return out };
+                let members = state.room_members(room).map(|m| m.map(|m| m.address.clone()));
+                map.insert("number".into(), json!(number));
+                map.insert("room".into(), json!(room.id));
+                map.insert("channel".into(), json!(format!("channel/{}", room.channel)));
+                map.insert("members".into(), json!(members));
+                map.insert("opened_at".into(), json!(room.opened_at));
+                map.insert("last_activity_at".into(), json!(room.opened_at));
+            }
+        }
+        out
+    }
+
+    pub(super) fn room(&self, viewer: Viewer, id: &str) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let number = state.room_seen(viewer, id);
+        let summary = number.and_then(|number| state.room_summary(viewer, number));
+        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("no direct room {id:?} is known here"));
+        summary.map(|summary| self.summary(&summary)).ok_or_else(missing)
+    }
+
+    pub(super) fn open_room(
+        &mut self,
+        caller: &Caller,
+        peer: &str,
+        channel: Option<&str>,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+        now: Clock,
+    ) {
+        let opened = self.member_of(caller, now).and_then(|member| {
+            let number = self.engine.open_room(member, peer, channel, now, &mut self.fx);
+            Ok((member, self.decided(number)?))
+        });
+        let result = opened.map(|(member, number)| {
+            let summary = self.engine.state.room_summary(Viewer::Member(member), number);
+            summary.map(|summary| self.summary(&summary)).unwrap_or_default()
+        });
+        self.urgent = true;
+        self.then.push(Then::Value(reply, result));
+    }
+
+    /// The unit of an id, if the viewer may see it.
+    fn unit_seen(&self, viewer: Viewer, id: &str) -> Result<(UnitNo, &Unit), Fault> {
+        let state = &self.engine.state;
+        let found = match viewer {
+            Viewer::Operator => state.unit_named(id, None),
+            Viewer::Member(me) => state.unit_named(id, Some(me)).filter(|(_, unit)| state.sees_unit(unit, me)),
+            Viewer::Reader => None,
+        };
+        found.ok_or_else(|| no_unit(id))
+    }
+
+    pub(super) fn work(&self, viewer: Viewer, id: &str, now: Clock) -> Result<Value, Fault> {
+        let (_, unit) = self.unit_seen(viewer, id)?;
+        Ok(self.engine.state.unit_entry(&self.engine.live, unit, now))
+    }
+
+    pub(super) fn works(&self, viewer: Viewer, filter: &UnitFilter, limit: usize, now: Clock) -> Value {
+        let state = &self.engine.state;
+        let mut units = state.units(viewer, filter, limit + 1);
+        let has_more = units.len() > limit;
+        units.truncate(limit);
+        let next = units.last().filter(|_| has_more).map(|(no, _)| *no);
+        let list: Vec<Value> =
+            units.into_iter().map(|(_, unit)| state.unit_entry(&self.engine.live, unit, now)).collect();
+        json!({ "works": list, "has_more": has_more, "next": next })
+    }
+
+    /// Committed events of a unit after a position.
+    pub(super) fn work_log(&self, viewer: Viewer, id: &str, after: Seq, limit: usize) -> Result<Value, Fault> {
+        let (no, _) = self.unit_seen(viewer, id)?;
+        let list = self.engine.state.lists.stream(StreamKey::Work(no));
+        let mut seqs = list.into_iter().flat_map(|list| {
+            let mut seqs = list.iter();
+            seqs.advance_to(after.saturating_add(1));
+            seqs
+        });
+        let committed = self.committed;
+        let seqs: Vec<Seq> = seqs.by_ref().take_while(|seq| *seq <= committed).take(limit).collect();
+        Ok(json!(seqs))
+    }
+}
