@@ -72,6 +72,16 @@ pub const VIA_NETWORKS_MAX: usize = 8;
 pub const TO_ADDRESSES_MAX: usize = 256;
 /// Names one message can mention; those after them are not looked at.
 pub const MENTIONS_MAX: usize = 64;
+/// One file, or other content of a resource; more is `too_large`.
+pub const FILE_BYTES_MAX: u64 = 2 << 30;
+/// Content of all resources of a network together, unless its setting `blob_bytes_max` says otherwise; more is `too_large`.
+pub const BLOB_BYTES_DEFAULT: u64 = 16 << 30;
+/// Uploads on their way into a node; more is `rate_limited`.
+pub const UPLOADS_MAX: usize = 512;
+/// Uploads of one member on their way in; more is `rate_limited`.
+pub const UPLOADS_PER_MEMBER_MAX: usize = 16;
+/// Uploads of one member that nothing names yet; more is `rate_limited`.
+pub const STAGED_PER_MEMBER_MAX: usize = 1024;
 /// Connections one node serves at once; more are closed at accept.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Bytes of one HTTP request's headers; more is 431.

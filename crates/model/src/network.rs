@@ -120,6 +120,10 @@ pub struct Settings {
     pub ttl_ms: Millis,
     /// Kept for ever: its log class is never recycled.
     pub keep_for_ever: bool,
+    /// Bytes of content all resources may have together. Written only when it was set, so that states of before it was
+    /// known have the same bytes.
+    #[serde(default = "blob_bytes_max", skip_serializing_if = "is_blob_bytes_max")]
+    pub blob_bytes_max: u64,
 }
 
 impl Settings {
@@ -147,8 +151,17 @@ impl Settings {
             max_pending: max_pending(),
             ttl_ms: 7 * 24 * 3600 * 1000,
             keep_for_ever: false,
+            blob_bytes_max: blob_bytes_max(),
         }
     }
+}
+
+fn blob_bytes_max() -> u64 {
+    crate::limits::BLOB_BYTES_DEFAULT
+}
+
+fn is_blob_bytes_max(bytes: &u64) -> bool {
+    *bytes == blob_bytes_max()
 }
 
 fn max_pending() -> u64 {

@@ -26,6 +26,8 @@ fn settings_one_by_one() {
         (json!({ "max_attempts": 0 }), "invalid_argument"),
         (json!({ "max_pending": 0 }), "invalid_argument"),
         (json!({ "max_pending": 1_000_001 }), "invalid_argument"),
+        (json!({ "blob_bytes_max": 0 }), "ok"),
+        (json!({ "blob_bytes_max": -1 }), "invalid_argument"),
         (json!({ "durability": "memory" }), "invalid_argument"),
         (json!({ "durability": "memory", "delivery": "at-most-once" }), "ok"),
         (json!({ "metadata": { "description": "d", "ratio": 0.1 } }), "ok"),
