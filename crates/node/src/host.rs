@@ -65,7 +65,11 @@ impl Host {
     pub(crate) fn errand(&self, work: impl FnOnce() + Send + 'static) {
         match &self.simulated {
             Some(host) => host.errands.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(work)),
-            None => drop(tokio::task::spawn_blocking(work)),
+            None => match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(work)),
+                // Something was dropped after its runtime: nobody is kept waiting here.
+                Err(_) => work(),
+            },
         }
     }
 

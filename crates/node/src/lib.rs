@@ -5,6 +5,7 @@
 //! Not here: sockets and wire forms.
 
 pub mod archive;
+pub mod blobs;
 pub mod clock;
 pub mod command;
 mod conversations;

@@ -1,5 +1,6 @@
 //! Verifying: every checksum, and the state rebuilt in two ways compared with the live one.
 
+use crate::blobs::{Hash, to_hex};
 use crate::task::load;
 use rialto_store::{Class, Store, StoreError};
 use serde_json::{Value, json};
@@ -10,10 +11,6 @@ const HASH_SEED: u64 = 1;
 
 /// A live network's state to compare with: the LSN it is at and its hash.
 pub type LiveStates = BTreeMap<u32, (u64, [u8; 32])>;
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|b| format!("{b:02x}")).collect()
-}
 
 /// Reads everything and compares. Problems are in the report, not errors.
 pub fn verify(store: &dyn Store, live: &LiveStates, progress: &mut dyn FnMut(u64, u64)) -> Result<Value, StoreError> {
@@ -66,7 +63,31 @@ fn network(
         problem("the live state differs from the state in the log".to_owned());
     }
     json!({
-        "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": hex(&hash),
+        "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": to_hex(&hash),
         "from_start": from_start.is_some(), "compared_with_live": live.is_some(),
     })
+}
+
+/// Sees that every blob a network's book names is there and has the size the book gives it; adds what is wrong to
+/// `problems` and gives how many different ones were looked at. That a blob's content has the hash of its name is the
+/// store's own pass (`Store::verify`), which reads all of them once.
+///
+/// On a running node under a hold ([`crate::blobs::Blobs::hold`]) from before the state was taken.
+pub fn named_blobs(
+    store: &dyn Store,
+    network: u32,
+    named: impl IntoIterator<Item = (Hash, u64)>,
+    problems: &mut Vec<Value>,
+) -> Result<u64, StoreError> {
+    let named: std::collections::BTreeSet<(Hash, u64)> = named.into_iter().collect();
+    for (hash, size) in &named {
+        let blob = to_hex(hash);
+        let what = match store.open_blob(&blob)?.map(|reader| reader.size()) {
+            None => "a blob that the state names is missing".to_owned(),
+            Some(there) if there != *size => format!("a blob has {there} bytes where the state says {size}"),
+            Some(_) => continue,
+        };
+        problems.push(json!({ "network": network, "blob": blob, "what": what }));
+    }
+    Ok(named.len() as u64)
 }

@@ -1,0 +1,189 @@
+//! Taking content in: gathered to a piece, hashed and written aside by threads that may block, named at the end.
+//!
+//! Invariant: an upload that is not finished leaves nothing, neither on the disk nor in the books, whether it is dropped,
+//! fails, or its future is.
+
+use super::{BlobError, Blobs, Hash, PIECE_BYTES, from_hex};
+use rialto_engine::MemberId;
+use rialto_model::limits;
+use rialto_store::{BlobWriter, StoreError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// An upload somebody wishes to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Staging {
+    /// The network it is for.
+    pub network: u32,
+    /// Who uploads.
+    pub member: MemberId,
+    /// Bytes the network's content may have: its setting `blob_bytes_max`.
+    pub quota: u64,
+    /// Bytes this content may have, [`limits::FILE_BYTES_MAX`] at most.
+    pub size_max: u64,
+    /// The size it is said to have, if any: what is too large is refused before it is sent.
+    pub expected: Option<u64>,
+}
+
+impl Staging {
+    /// An upload of any size a file may have.
+    pub fn new(network: u32, member: MemberId, quota: u64) -> Staging {
+        Staging { network, member, quota, size_max: limits::FILE_BYTES_MAX, expected: None }
+    }
+}
+
+/// Content that was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name.
+    pub hash: Hash,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// An upload on its way in. Dropped unfinished, it leaves nothing.
+#[derive(Debug)]
+pub struct Upload {
+    blobs: Arc<Blobs>,
+    staging: Staging,
+    gathered: Vec<u8>,
+    /// Away while a thread works with it; gone after a failure.
+    work: Option<Work>,
+}
+
+/// What the blocking threads work with. Dropping it removes the file and gives back what was charged.
+#[derive(Debug)]
+struct Work {
+    /// First, so that the file is gone before its bytes are free for others.
+    writer: Box<dyn BlobWriter>,
+    charge: Charge,
+}
+
+/// Counts an upload and its bytes as long as they are not staged.
+#[derive(Debug)]
+struct Charge {
+    blobs: Arc<Blobs>,
+    staging: Staging,
+    bytes: u64,
+    over: bool,
+}
+
+impl Charge {
+    /// The content is there: what was charged on the way is charged to its name.
+    fn stage(mut self, stored: Stored) {
+        let now = self.blobs.steady();
+        let mut registry = self.blobs.registry();
+        registry.end(&self.staging, self.bytes);
+        registry.stage(&self.staging, stored, now);
+        drop(registry);
+        self.over = true;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if !self.over {
+            self.blobs.registry().end(&self.staging, self.bytes);
+        }
+    }
+}
+
+impl Upload {
+    pub(super) async fn begin(blobs: &Arc<Blobs>, mut staging: Staging) -> Result<Upload, BlobError> {
+        staging.size_max = staging.size_max.min(limits::FILE_BYTES_MAX);
+        blobs.registry().begin(&staging, blobs.steady())?;
+        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: 0, over: false };
+        let store = Arc::clone(&blobs.store);
+        let work =
+            blobs.host.blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge })).await??;
+        Ok(Upload { blobs: Arc::clone(blobs), staging, gathered: Vec::new(), work: Some(work) })
+    }
+
+    /// Adds bytes. After an error, or if it is dropped before it is done, the upload is broken off.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        if let Err(error) = self.charge(bytes.len() as u64) {
+            self.break_off();
+            return Err(error);
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let room = PIECE_BYTES.saturating_sub(self.gathered.len()).min(rest.len());
+            let (now, later) = rest.split_at(room);
+            self.gathered.extend_from_slice(now);
+            rest = later;
+            if self.gathered.len() >= PIECE_BYTES {
+                self.pour().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, more: u64) -> Result<(), BlobError> {
+        let Staging { size_max: limit, .. } = self.staging;
+        let charge = &mut self.work.as_mut().ok_or(BlobError::BrokenOff)?.charge;
+        if charge.bytes.saturating_add(more) > limit {
+            return Err(BlobError::TooLarge { limit });
+        }
+        self.blobs.registry().arrive(&self.staging, more, self.blobs.steady())?;
+        charge.bytes += more;
+        Ok(())
+    }
+
+    async fn pour(&mut self) -> Result<(), BlobError> {
+        let mut work = self.work.take().ok_or(BlobError::BrokenOff)?;
+        let mut piece = std::mem::take(&mut self.gathered);
+        let write = move || {
+            work.writer.write(&piece)?;
+            piece.clear();
+            Ok::<_, StoreError>((work, piece))
+        };
+        let (work, piece) = self.blobs.host.blocking(write).await??;
+        self.work = Some(work);
+        self.gathered = piece;
+        Ok(())
+    }
+
+    /// Makes the content durable and stages it: from here on the member may name it in this network. Whether it was there
+    /// before cannot be seen. Dropped before it is done, it may be staged nevertheless.
+    pub async fn finish(mut self) -> Result<Stored, BlobError> {
+        let work = self.work.take().ok_or(BlobError::BrokenOff)?;
+        let piece = std::mem::take(&mut self.gathered);
+        Ok(self.blobs.host.blocking(move || work.finish(&piece)).await??)
+    }
+
+    /// Bytes that are kept in memory now.
+    pub fn buffered(&self) -> usize {
+        self.gathered.capacity()
+    }
+
+    /// Has the file removed by a thread that may block: the end of a large one takes a while.
+    fn break_off(&mut self) {
+        self.gathered = Vec::new();
+        if let Some(work) = self.work.take() {
+            self.blobs.host.errand(move || drop(work));
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.break_off();
+    }
+}
+
+impl Work {
+    fn finish(self, piece: &[u8]) -> Result<Stored, StoreError> {
+        let Work { mut writer, charge } = self;
+        let blobs = Arc::clone(&charge.blobs);
+        writer.write(piece)?;
+        // From its name until it is staged nobody may take it for an orphan.
+        let _naming = blobs.naming.read().unwrap_or_else(PoisonError::into_inner);
+        let info = writer.finish()?;
+        let hash = from_hex(&info.hash).ok_or(StoreError::BadName { what: "blob hash", name: info.hash })?;
+        let stored = Stored { hash, size: info.size };
+        charge.stage(stored);
+        blobs.counters.uploads.fetch_add(1, Ordering::Relaxed);
+        blobs.counters.uploaded_bytes.fetch_add(stored.size, Ordering::Relaxed);
+        Ok(stored)
+    }
+}
