@@ -1,5 +1,6 @@
 //! The node: its store, its networks, its operator.
 
+use crate::blobs::Blobs;
 use crate::command::Command;
 use crate::host::Host;
 use crate::metrics::Counters;
@@ -134,6 +135,7 @@ struct Inner {
     stop: CancellationToken,
     host: Host,
     snapshot_bytes: usize,
+    blobs: Arc<Blobs>,
 }
 
 /// One node. Cheap to clone.
@@ -179,6 +181,7 @@ impl Node {
     pub async fn open_with(parts: Parts) -> Result<Node, OpenError> {
         let Parts { store, data, index, host, snapshot_bytes } = parts;
         let admin = host.secret()?;
+        let blobs = Blobs::over(store.clone(), host.clone())?;
         let node = Node {
             inner: Arc::new(Inner {
                 store: store.clone(),
@@ -196,6 +199,7 @@ impl Node {
                 stop: CancellationToken::new(),
                 host: host.clone(),
                 snapshot_bytes,
+                blobs,
             }),
         };
         for info in store.networks()? {
@@ -400,6 +404,11 @@ impl Node {
         &self.inner.store
     }
 
+    /// Content that resources name.
+    pub fn blobs(&self) -> &Arc<Blobs> {
+        &self.inner.blobs
+    }
+
     /// The data directory.
     pub fn data(&self) -> Option<&PathBuf> {
         self.inner.data.as_ref()
@@ -472,6 +481,21 @@ impl Node {
         }
     }
 
+    /// Removes the content that nothing names.
+    async fn clean_up(&self) {
+        match self.inner.blobs.clean_up().await {
+            Ok(cleaned) if cleaned.removed.is_empty() => {}
+            Ok(cleaned) => {
+                tracing::info!(
+                    blobs = cleaned.removed.len(),
+                    bytes = cleaned.bytes,
+                    "content that nothing names is gone"
+                )
+            }
+            Err(error) => tracing::warn!(%error, "content that nothing names was not removed"),
+        }
+    }
+
     /// Stops: every network commits what waits and says goodbye, then the log closes.
     pub async fn stop(&self) {
         if self.inner.stopping.swap(true, Ordering::SeqCst) {
@@ -517,13 +541,17 @@ fn open_store(config: &NodeConfig) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(LocalStore::open(dir, options)?))
 }
 
-/// Once an hour: frees what no network needs any more.
+/// Once an hour: frees what no network needs any more. At the start only the content of uploads whose names never came.
 async fn upkeep(node: Node) {
+    node.clean_up().await;
     loop {
         tokio::select! {
             biased;
             () = node.inner.stop.cancelled() => return,
-            () = tokio::time::sleep(UPKEEP_EVERY) => node.recycle().await,
+            () = tokio::time::sleep(UPKEEP_EVERY) => {
+                node.recycle().await;
+                node.clean_up().await;
+            }
         }
     }
 }

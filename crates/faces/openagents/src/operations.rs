@@ -72,6 +72,11 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
         let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {free}");
     }
     let _ = writeln!(out, "# TYPE rialto_store_used_bytes gauge\nrialto_store_used_bytes {}", health.used_bytes);
+    // Whether content was there already shows in these: for the operator's eyes only.
+    for (name, value) in app.node.blobs().metrics().into_iter().filter(|_| operator) {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let _ = writeln!(out, "# TYPE rialto_{name} {kind}\nrialto_{name} {value}");
+    }
     let _ =
         writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", app.node.uptime().as_secs());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
@@ -181,9 +186,12 @@ fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 'static) ->
 /// `POST /v1/admin/backup`: everything durable now, as one file.
 pub(crate) async fn backup(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
     auth::operator(&app, &headers)?;
-    let store = app.node.store().clone();
-    let body =
-        piped(move |pipe| rialto_node::archive::save(store.as_ref(), pipe).map(|_| ()).map_err(|e| e.to_string()));
+    let node = app.node.clone();
+    let body = piped(move |pipe| {
+        // The books are read first and the content they name last.
+        let _content_stays = node.blobs().hold();
+        rialto_node::archive::save(node.store().as_ref(), pipe).map(|_| ()).map_err(|e| e.to_string())
+    });
     tracing::info!(target: "audit", act = "Backup", "operator");
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
