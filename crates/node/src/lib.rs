@@ -17,6 +17,7 @@ pub mod node;
 pub mod outbox;
 pub mod outgoing;
 pub mod query;
+pub mod schema;
 mod search;
 pub mod task;
 pub mod texts;
