@@ -310,13 +310,18 @@ pub struct Book {
     /// Events whose payload was redacted.
     pub redacted: BTreeSet<Seq>,
     /// Work units: open ones, and ended ones for a while.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<UnitNo, Unit>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub next_unit: UnitNo,
     /// Direct rooms by number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Room>,
+}
+
+/// What an older release did not have is left out while there is none of it: its states keep their hashes.
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The durable state: the readable book, the lists, and look-ups derived from them.

@@ -399,6 +399,20 @@ fn artifacts_come_whole_and_in_chunks() {
 }
 
 #[test]
+fn artifact_chunks_max_is_the_limit() {
+    let mut world = three();
+    world.careful = false;
+    let id = open(&mut world, "agent:a", "agent:b", json!({}));
+    let chunk = |append: bool| json!({ "type": "work.artifact", "target": "core", "payload": { "work": id, "artifact": { "id": "x", "parts": [] }, "append": append, "last": false } });
+    world.emit("agent:b", chunk(false)).unwrap();
+    for _ in 1..limits::ARTIFACT_CHUNKS_MAX {
+        world.emit("agent:b", chunk(true)).unwrap();
+    }
+    assert_eq!(outcome(&world.emit("agent:b", chunk(true))), "too_large");
+    assert_eq!(outcome(&world.emit("agent:b", update(&id, "completed"))), "ok");
+}
+
+#[test]
 fn repeated_requests_are_the_same_unit() {
     let mut world = three();
     let mut event = ask("agent:b", json!({ "id": "mine" }));
@@ -528,6 +542,7 @@ fn open_work_is_bounded() {
     };
     fill(&mut world, "agent:a", "agent:b", limits::WORK_PER_REQUESTER_MAX);
     assert_eq!(outcome(&world.emit("agent:a", ask("agent:c", json!({})))), "rate_limited");
+    assert_eq!(limits::WORK_PER_EXECUTOR_MAX, limits::WORK_PER_REQUESTER_MAX);
     assert_eq!(outcome(&world.emit("agent:c", ask("agent:b", json!({})))), "recipient_queue_full");
     fill(&mut world, "agent:c", "agent:d", limits::WORK_OPEN_MAX - limits::WORK_PER_REQUESTER_MAX);
     assert_eq!(outcome(&world.emit("agent:e", ask("agent:c", json!({})))), "network_full");
