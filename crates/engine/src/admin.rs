@@ -3,7 +3,8 @@
 use crate::channels;
 use crate::input::{Clock, Effect, Effects};
 use crate::membership;
-use crate::mods::{self, ModConfig};
+use crate::mods::manage::{self, Patch};
+use crate::mods::{ModConfig, Mode};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
@@ -32,10 +33,16 @@ pub enum AdminOp {
     SetGroup(String, Vec<String>),
     /// Deletes a group.
     DeleteGroup(String),
-    /// Loads or reconfigures a mod.
+    /// Loads a mod; one that is loaded already is refused.
+    LoadMod(ModConfig),
+    /// Loads a mod or replaces it whole.
     SetMod(ModConfig),
+    /// Changes a loaded mod.
+    ChangeMod(String, Patch),
     /// Unloads a mod.
     RemoveMod(String),
+    /// Puts mods of one mode in order.
+    OrderMods(Option<Mode>, Vec<String>),
     /// Marks an event as redacted; the node overwrites its bytes.
     Redact(Seq),
     /// Makes a channel that belongs to nobody.
@@ -91,28 +98,11 @@ pub(crate) fn decide(
             fx.change(Change::GroupDeleted { name: name.clone() });
             Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
         }
-        AdminOp::SetMod(config) => {
-            // A mod this build does not have would fail closed on every event.
-            if ModConfig::standard(&config.name)?.mode != config.mode {
-                return Err(Fault::new(ErrorCode::InvalidArgument, format!("mod/{} has another mode", config.name))
-                    .field("mode"));
-            }
-            let mut list: Vec<ModConfig> = state.book.mods.iter().filter(|m| m.name != config.name).cloned().collect();
-            list.push(config.clone());
-            mods::sort(&mut list);
-            fx.change(Change::Mods { mods: list });
-            mods_changed(state, live, &config.name, "loaded", now, fx);
-            Ok(json!({ "mod": format!("mod/{}", config.name) }))
-        }
-        AdminOp::RemoveMod(name) => {
-            if !state.book.mods.iter().any(|m| m.name.as_ref() == name) {
-                return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded")));
-            }
-            let list = state.book.mods.iter().filter(|m| m.name.as_ref() != name).cloned().collect();
-            fx.change(Change::Mods { mods: list });
-            mods_changed(state, live, name, "unloaded", now, fx);
-            Ok(json!({ "mod": format!("mod/{name}"), "status": "unloaded" }))
-        }
+        AdminOp::LoadMod(config) => manage::load(state, live, config, now, fx),
+        AdminOp::SetMod(config) => manage::set(state, live, config, now, fx),
+        AdminOp::ChangeMod(name, patch) => manage::change(state, live, name, patch, now, fx),
+        AdminOp::RemoveMod(name) => manage::remove(state, live, name, now, fx),
+        AdminOp::OrderMods(mode, names) => manage::order(state, live, *mode, names, now, fx),
         AdminOp::Redact(seq) => {
             if *seq == 0 || *seq > state.book.head {
                 return Err(ErrorCode::CursorUnknown.into());
@@ -138,12 +128,6 @@ pub(crate) fn decide(
             Ok(json!({ "channel": format!("channel/{name}") }))
         }
     }
-}
-
-/// Tells everybody that the pipeline is another one now.
-fn mods_changed(state: &State, live: &mut Live, name: &str, change: &str, now: Clock, fx: &mut Effects) {
-    let payload = json!({ "mod": format!("mod/{name}"), "change": change });
-    fx.after.push(server_events::server_signal(state, live, "rialto.mod.changed", &payload, now));
 }
 
 fn not_member(name: &str) -> Fault {

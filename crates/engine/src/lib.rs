@@ -68,6 +68,7 @@ impl Engine {
         self.look(now);
         let mark = effects.mark();
         let result = emit::decide(self, input, now, effects);
+        mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, result.as_ref(), now);
         if bugs::on("apply differs from decide") && input.envelope.kind == "network.channel.leave" && result.is_ok() {
             self.state.book.next_group += 1;
         }
@@ -82,7 +83,16 @@ impl Engine {
 
     /// Runs the guards on a request that the caller answers itself, such as a query.
     pub fn guard(&mut self, kind: &str, by: MemberId, now: Clock) -> Result<(), Fault> {
-        emit::guard_request(&self.state, &mut self.live, kind, by, now)
+        let result = emit::guard_request(&self.state, &mut self.live, kind, by, now);
+        if let Err(fault) = &result {
+            mods::analytics::observe(&self.state, &mut self.live, kind, Err(fault), now);
+        }
+        result
+    }
+
+    /// What mod/analytics counted; none while it is not loaded.
+    pub fn analytics(&mut self, now: Clock) -> Option<serde_json::Value> {
+        mods::analytics::report(&self.state, &mut self.live, now)
     }
 
     /// Decides acks of a member's deliveries.

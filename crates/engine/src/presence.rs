@@ -1,6 +1,7 @@
 //! What is true only while the process lives: who is there, rate buckets, refusals. Outside the state hash.
 
 use crate::input::{Clock, Emit};
+use crate::mods::analytics::Analytics;
 use crate::mods::rate_limiter::Buckets;
 use crate::state::MemberId;
 use crate::work::UnitNo;
@@ -102,6 +103,8 @@ pub struct Live {
     pub presence: Roll,
     /// Rate limiter's buckets.
     pub buckets: Buckets,
+    /// What mod/analytics counted.
+    pub analytics: Option<Box<Analytics>>,
     /// The last refusals.
     pub refusals: VecDeque<Refusal>,
     /// Makes ids of signals unique.

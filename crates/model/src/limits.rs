@@ -82,6 +82,8 @@ pub const UPLOADS_MAX: usize = 512;
 pub const UPLOADS_PER_MEMBER_MAX: usize = 16;
 /// Uploads of one member that nothing names yet; more is `rate_limited`.
 pub const STAGED_PER_MEMBER_MAX: usize = 1024;
+/// Names mod/analytics shows by type and by source (`top_n`); a larger wish is `invalid_argument`.
+pub const ANALYTICS_TOP_MAX: usize = 1000;
 /// Connections one node serves at once; more are closed at accept.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Bytes of one HTTP request's headers; more is 431.

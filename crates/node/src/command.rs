@@ -250,6 +250,8 @@ pub enum Look {
     },
     /// Direct conversations of the caller.
     Conversations,
+    /// What mod/analytics counted.
+    Analytics,
     /// The ladder of an event.
     Explain {
         /// Its id.
@@ -268,6 +270,8 @@ pub enum Ledger {
     Tokens,
     /// Groups.
     Groups,
+    /// The pipeline, with every setting of its mods.
+    Mods,
     /// Dead letters.
     DeadLetters,
 }

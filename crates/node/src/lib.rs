@@ -36,6 +36,7 @@ pub use texts::Texts;
 pub use work::{Watched, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::Accepted;
+pub use rialto_engine::mods;
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer,
 };

@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) tokens: RwLock<Vec<[u8; 32]>>,
     pub(crate) counters: Counters,
     pub(crate) ready: AtomicBool,
+    /// mod/analytics counts.
+    pub(crate) counted: AtomicBool,
     pub(crate) connections: AtomicU64,
 }
 
@@ -72,6 +74,11 @@ impl Network {
     /// Whether this hash is one of its tokens.
     pub fn has_token(&self, sha256: &[u8; 32]) -> bool {
         self.handle.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
+    }
+
+    /// Whether mod/analytics counts what happens here.
+    pub fn is_counted(&self) -> bool {
+        self.handle.shared.counted.load(Ordering::Acquire)
     }
 
     /// Counters for `/metrics`.

@@ -227,6 +227,7 @@ impl Node {
             tokens: RwLock::new(book.tokens.iter().map(|t| t.sha256).collect()),
             counters: Counters::default(),
             ready: AtomicBool::new(true),
+            counted: AtomicBool::new(false),
             connections: AtomicU64::new(1),
         });
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);

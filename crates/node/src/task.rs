@@ -630,6 +630,7 @@ impl Task {
                 *shared = tokens;
             }
         }
+        self.shared.counted.store(self.engine.state.has_mod("analytics"), Ordering::Release);
         self.shared.ready.store(!self.broken, Ordering::Release);
     }
 

@@ -2,8 +2,11 @@
 //!
 //! Invariant: a guard cannot change an event, a transform cannot refuse one, an observer can do neither.
 
+pub mod analytics;
 pub mod auth;
 pub mod enrichment;
+pub mod manage;
+pub mod options;
 pub mod persistence;
 pub mod rate_limiter;
 pub mod workspace;
@@ -28,6 +31,25 @@ pub enum Mode {
     /// May look.
     Observe,
 }
+
+impl Mode {
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Guard => "guard",
+            Mode::Transform => "transform",
+            Mode::Observe => "observe",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn from_wire(text: &str) -> Option<Mode> {
+        [Mode::Guard, Mode::Transform, Mode::Observe].into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+/// The mods of this build.
+pub const STANDARD: &[&str] = &["auth", "rate-limiter", "enrichment", "persistence", "analytics"];
 
 /// A loaded mod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +76,7 @@ impl ModConfig {
             "rate-limiter" => (Mode::Guard, 10),
             "enrichment" => (Mode::Transform, 30),
             "persistence" => (Mode::Observe, 90),
+            "analytics" => (Mode::Observe, 100),
             _ => return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not one of this build's mods"))),
         };
         Ok(ModConfig { name: name.into(), mode, priority, intercepts: Vec::new(), config: Map::new(), enabled: true })

@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod analytics;
 mod channels;
 mod clock;
 mod conversations;
@@ -19,6 +20,7 @@ mod history;
 mod idempotency;
 mod join;
 mod limits;
+mod manage;
 mod mods;
 mod oracle;
 mod principals;

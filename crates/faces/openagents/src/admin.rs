@@ -22,7 +22,7 @@ fn named(app: &App, path: &Params) -> Result<Network, Refusal> {
     app.node.network(id).ok_or_else(|| Fault::new(ErrorCode::NetworkNotFound, format!("no network {id:?} here")).into())
 }
 
-fn bad(field: &str, what: &str) -> Fault {
+pub(crate) fn bad(field: &str, what: &str) -> Fault {
     Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
 }
 
@@ -34,12 +34,12 @@ fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>
     }
 }
 
-async fn look(app: &App, headers: &HeaderMap, path: &Params, what: Look) -> Result<Value, Refusal> {
+pub(crate) async fn look(app: &App, headers: &HeaderMap, path: &Params, what: Look) -> Result<Value, Refusal> {
     let caller = auth::operator(app, headers)?;
     Ok(named(app, path)?.look(&caller, what).await?)
 }
 
-async fn act(app: &App, headers: &HeaderMap, path: &Params, op: AdminOp) -> Result<Response, Refusal> {
+pub(crate) async fn act(app: &App, headers: &HeaderMap, path: &Params, op: AdminOp) -> Result<Response, Refusal> {
     auth::operator(app, headers)?;
     let network = named(app, path)?;
     // Administrative acts are audited: what and where; the secret itself never shows.
@@ -254,40 +254,6 @@ pub(crate) async fn remove_member(
 ) -> Result<Response, Refusal> {
     let address = path.get("address").cloned().unwrap_or_default();
     act(&app, &headers, &path, AdminOp::Remove(address)).await
-}
-
-pub(crate) async fn set_mod(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    let body = object(&body)?;
-    let mut config = rialto_node::standard_mod(path.get("name").map(String::as_str).unwrap_or_default())?;
-    if let Some(map) = body.get("config") {
-        config.config = map.as_object().cloned().ok_or_else(|| bad("config", "is an object"))?;
-    }
-    if let Some(list) = body.get("intercepts") {
-        config.intercepts =
-            serde_json::from_value(list.clone()).map_err(|_| bad("intercepts", "is a list of patterns"))?;
-    }
-    if let Some(priority) = body.get("priority") {
-        config.priority =
-            priority.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))?;
-    }
-    if let Some(enabled) = body.get("enabled") {
-        config.enabled = enabled.as_bool().ok_or_else(|| bad("enabled", "is true or false"))?;
-    }
-    act(&app, &headers, &path, AdminOp::SetMod(config)).await
-}
-
-pub(crate) async fn remove_mod(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let name = path.get("name").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::RemoveMod(name)).await
 }
 
 pub(crate) async fn dead_letters(

@@ -132,6 +132,7 @@ const MESSAGES: &[(&str, &[&str])] = &[
     ("network.events.response", &["events", "has_more", "oldest_id", "newest_id", "next_cursor"]),
     ("rialto.member.status", &["address", "status", "role"]),
     ("rialto.network.status", &["from", "to"]),
+    ("rialto.mod.changed", &["mod", "mods", "change"]),
     ("rialto.delivery.dead", &["event_id", "recipient", "reason", "attempts", "more"]),
 ];
 
@@ -213,7 +214,7 @@ pub(crate) async fn well_known(State(app): State<App>, headers: HeaderMap) -> Re
         ],
         "auth": { "methods": ["token", "session"] },
         "capabilities": ["network.agent", "network.channel", "network.events"],
-        "mods": ["auth", "rate-limiter", "enrichment", "persistence"],
+        "mods": rialto_node::mods::STANDARD,
         "networks": networks,
     }))
     .into_response()

@@ -13,9 +13,11 @@ pub mod ops;
 pub mod stream;
 
 mod admin;
+mod analytics;
 mod auth;
 mod events;
 mod members;
+mod mods;
 mod operations;
 mod sse;
 mod wire;

@@ -196,6 +196,17 @@ pub(crate) async fn conversations(
     Ok(wire::ok(&call.network.look(&call.caller, Look::Conversations).await?))
 }
 
+/// `GET /v1/analytics`.
+pub(crate) async fn analytics(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    Ok(wire::ok(&call.network.look(&call.caller, Look::Analytics).await?))
+}
+
 /// `GET /v1/profile`: public, unless the network is not listed.
 pub(crate) async fn profile(
     State(app): State<App>,

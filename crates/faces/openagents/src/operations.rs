@@ -67,6 +67,7 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     for (network, lag) in networks.iter().filter_map(|n| Some((n.id(), n.search_lag()?))) {
         let _ = writeln!(out, "rialto_search_lag_events{{network=\"{network}\"}} {lag}");
     }
+    crate::analytics::lines(&networks, operator, &mut out).await;
     let health = app.node.store().health();
     if let Some(free) = health.free_bytes {
         let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {free}");

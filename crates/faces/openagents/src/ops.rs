@@ -1,7 +1,7 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
 use crate::app::App;
-use crate::{admin, docs, events, members, operations, sse, ws};
+use crate::{admin, docs, events, members, mods, operations, sse, ws};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -95,6 +95,7 @@ ops! {
     get "/v1/profile" "profile" Public scoped &["network"], &[], members::profile, "The network's public profile";
     get "/v1/channels" "channels" Network scoped &["network"], &[], members::channels, "Channels the caller may know of";
     get "/v1/threads" "threads" Network scoped &["network", "channel"], &[], members::threads, "Threads of a channel";
+    get "/v1/analytics" "analytics" Network scoped &["network"], &[], members::analytics, "What mod/analytics counted";
     get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
     post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
     get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";
@@ -108,8 +109,13 @@ ops! {
     delete "/v1/admin/networks/{id}/groups/{name}" "admin_delete_group" Operator plain &[], &[], admin::delete_group, "Delete a group";
     patch "/v1/admin/networks/{id}/members/{address}" "admin_role" Operator plain &[], &["role"], admin::role, "Set a member's role";
     delete "/v1/admin/networks/{id}/members/{address}" "admin_remove_member" Operator plain &[], &[], admin::remove_member, "Remove a member";
-    put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], admin::set_mod, "Load or configure a mod";
-    delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], admin::remove_mod, "Unload a mod";
+    get "/v1/admin/networks/{id}/mods" "admin_mods" Operator plain &[], &[], mods::list, "Loaded mods in pipeline order";
+    post "/v1/admin/networks/{id}/mods" "admin_load_mod" Operator plain &[], &["name", "config", "intercepts", "priority", "enabled"], mods::load, "Load a mod that is not loaded";
+    post "/v1/admin/networks/{id}/mods/order" "admin_order_mods" Operator plain &[], &["names", "mode"], mods::order, "Put the mods of one mode in order";
+    get "/v1/admin/networks/{id}/mods/{name}" "admin_mod" Operator plain &[], &[], mods::show, "One mod with its settings";
+    put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], mods::set, "Load a mod or replace it whole";
+    patch "/v1/admin/networks/{id}/mods/{name}" "admin_change_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], mods::change, "Change a loaded mod";
+    delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], mods::unload, "Unload a mod";
     get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &[], &[], admin::dead_letters, "Deliveries that ended undelivered";
     post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";
     post "/v1/admin/backup" "admin_backup" Operator plain &[], &[], operations::backup, "A backup of the whole node as one file";

@@ -2,7 +2,7 @@
 
 use super::Task;
 use crate::command::{Ledger, Look};
-use rialto_engine::{Caller, Clock, Viewer};
+use rialto_engine::{Caller, Clock, Viewer, mods};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
 
@@ -50,6 +50,10 @@ impl Task {
             Look::Work(id) => self.work(viewer, &id, now),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
             Look::Conversations => self.conversations(member),
+            Look::Analytics => self
+                .engine
+                .analytics(now)
+                .ok_or_else(|| Fault::new(ErrorCode::ModNotFound, "mod/analytics is not loaded")),
             Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
             Look::Operator(ledger) => {
                 if viewer != Viewer::Operator {
@@ -197,6 +201,7 @@ impl Task {
                     .collect();
                 json!({ "groups": list })
             }
+            Ledger::Mods => mods::manage::listed(book),
             Ledger::DeadLetters => {
                 let list: Vec<Value> = book
                     .dead_letters

@@ -1,0 +1,211 @@
+//! The settings each standard mod knows (OpenAgents sheet, section 9.3): one table for checks, listings and documents.
+//!
+//! Invariant: what the operator sets is known and of its kind; a typing mistake is refused, not ignored.
+//! Not here: what the settings do (each mod), and settings stored before they were checked, which mods read leniently.
+
+use rialto_model::{ErrorCode, Fault, limits};
+use serde_json::{Map, Value};
+
+/// What a setting holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// True or false.
+    Flag,
+    /// A number, at least and at most.
+    Number(f64, f64),
+    /// A whole number, at least and at most.
+    Whole(u64, u64),
+    /// A list of globs.
+    Globs,
+    /// Verification levels by glob.
+    Levels,
+    /// {rate, burst}.
+    Limit,
+    /// {rate, burst} by glob.
+    Limits,
+    /// Any JSON object.
+    Object,
+}
+
+/// One setting of a mod.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// Its name in `config`.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// The value it has when it is not set, as JSON.
+    pub default: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+const fn setting(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Setting {
+    Setting { name, kind, default, doc }
+}
+
+const RATE_MAX: f64 = 1e6;
+const DAYS_MAX: f64 = 36_500.0;
+
+const AUTH: &[Setting] = &[
+    setting("recheck", Kind::Flag, "true", "Look with every event whether the credential still holds."),
+    setting("require_level", Kind::Levels, "{}", "Verification level an event type needs, by glob."),
+    setting("allow", Kind::Globs, "[]", "Addresses that may send; empty is everybody."),
+    setting("deny", Kind::Globs, "[]", "Addresses that may not send."),
+];
+const RATE_LIMITER: &[Setting] = &[
+    setting("rate", Kind::Number(0.001, RATE_MAX), "20", "Events a second per source."),
+    setting("burst", Kind::Number(1.0, RATE_MAX), "60", "Events at once after a rest."),
+    setting("per_type", Kind::Limits, "{}", "Further buckets by glob of the type."),
+    setting("broadcast", Kind::Limit, r#"{"rate":2,"burst":10}"#, "A further bucket for events to everybody."),
+    setting(
+        "exempt",
+        Kind::Globs,
+        r#"["network.ping","network.event.ack","network.agent.leave"]"#,
+        "Types that cost nothing.",
+    ),
+];
+const ENRICHMENT: &[Setting] = &[
+    setting("agent_info", Kind::Flag, "true", "Adds role, level and kind of the source."),
+    setting("timestamps", Kind::Flag, "true", "Adds when the event came in."),
+    setting("trace", Kind::Flag, "true", "Adds a traceparent where there is none."),
+    setting("static", Kind::Object, "{}", "Metadata added to every event that does not say otherwise."),
+];
+const PERSISTENCE: &[Setting] = &[
+    setting("retention_days", Kind::Number(0.0, DAYS_MAX), "30", "Days history keeps an event; 0 is for ever."),
+    setting("max_events", Kind::Whole(0, u64::MAX), "0", "Events history keeps; 0 is all."),
+    setting("skip", Kind::Globs, "[]", "Types history does not keep."),
+    setting("purge_interval_s", Kind::Number(0.0, DAYS_MAX * 86_400.0), "3600", "Seconds between purges."),
+];
+const ANALYTICS: &[Setting] = &[
+    setting("window_s", Kind::Whole(1, 86_400), "60", "Seconds of the moving window."),
+    setting(
+        "top_n",
+        Kind::Whole(1, limits::ANALYTICS_TOP_MAX as u64),
+        "20",
+        "Names shown by type and by source; the rest is `other`.",
+    ),
+    setting("per_agent", Kind::Flag, "true", "Counts by source too."),
+];
+
+/// The settings of a standard mod; none for names this build does not have.
+pub fn of(name: &str) -> Option<&'static [Setting]> {
+    match name {
+        "auth" => Some(AUTH),
+        "rate-limiter" => Some(RATE_LIMITER),
+        "enrichment" => Some(ENRICHMENT),
+        "persistence" => Some(PERSISTENCE),
+        "analytics" => Some(ANALYTICS),
+        _ => None,
+    }
+}
+
+/// Checks the settings of a standard mod: known, and of their kind.
+pub fn check(name: &str, config: &Map<String, Value>) -> Result<(), Fault> {
+    let known = of(name).unwrap_or_default();
+    for (key, value) in config {
+        let wrong = |text: String| {
+            Err(Fault::new(ErrorCode::InvalidArgument, format!("config.{key}: {text}")).field(&format!("config.{key}")))
+        };
+        match known.iter().find(|setting| setting.name == key) {
+            None => {
+                let names: Vec<&str> = known.iter().map(|setting| setting.name).collect();
+                return wrong(format!("mod/{name} has no such setting; it has {}", names.join(", ")));
+            }
+            Some(setting) if !setting.kind.takes(value) => return wrong(format!("expected {}", setting.kind)),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+impl Kind {
+    /// Whether a value is of this kind.
+    pub fn takes(self, value: &Value) -> bool {
+        match self {
+            Kind::Flag => value.is_boolean(),
+            Kind::Number(least, most) => value.as_f64().is_some_and(|n| (least..=most).contains(&n)),
+            Kind::Whole(least, most) => value.as_u64().is_some_and(|n| (least..=most).contains(&n)),
+            Kind::Globs => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            Kind::Levels => {
+                value.as_object().is_some_and(|map| map.values().all(|level| Kind::Whole(0, 3).takes(level)))
+            }
+            Kind::Limit => value.as_object().is_some_and(|map| map.iter().all(|(key, value)| is_limit(key, value))),
+            Kind::Limits => value.as_object().is_some_and(|map| map.values().all(|limit| Kind::Limit.takes(limit))),
+            Kind::Object => value.is_object(),
+        }
+    }
+}
+
+fn is_limit(key: &str, value: &Value) -> bool {
+    RATE_LIMITER.iter().any(|s| s.name == key && matches!(s.kind, Kind::Number(..)) && s.kind.takes(value))
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Flag => f.write_str("true or false"),
+            Kind::Number(least, most) => write!(f, "a number from {least} to {most}"),
+            Kind::Whole(least, u64::MAX) => write!(f, "a whole number from {least}"),
+            Kind::Whole(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Kind::Globs => f.write_str("a list of patterns"),
+            Kind::Levels => f.write_str("an object of levels from 0 to 3 by pattern"),
+            Kind::Limit => f.write_str("an object of rate and burst"),
+            Kind::Limits => f.write_str("an object of {rate, burst} by pattern"),
+            Kind::Object => f.write_str("an object"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults_are_of_their_kind_and_documented() {
+        for name in crate::mods::STANDARD {
+            for setting in of(name).unwrap() {
+                let default: Value = serde_json::from_str(setting.default).unwrap();
+                assert!(setting.kind.takes(&default), "{name} {}", setting.name);
+                assert!(setting.doc.ends_with('.'), "{name} {}", setting.name);
+            }
+        }
+        assert_eq!(of("mystery"), None);
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_refused() {
+        let table = [
+            ("auth", json!({ "recheck": false, "require_level": { "x.*": 3 }, "deny": ["agent:a"] }), ""),
+            ("auth", json!({ "recheck": 1 }), "config.recheck: expected true or false"),
+            ("auth", json!({ "require_level": { "x.*": 4 } }), "an object of levels from 0 to 3 by pattern"),
+            ("auth", json!({ "deny": "agent:a" }), "config.deny: expected a list of patterns"),
+            ("auth", json!({ "denied": [] }), "no such setting; it has recheck, require_level, allow, deny"),
+            (
+                "rate-limiter",
+                json!({ "rate": 0.5, "broadcast": { "rate": 1 }, "per_type": { "a.*": { "burst": 2 } } }),
+                "",
+            ),
+            ("rate-limiter", json!({ "rate": 0 }), "expected a number from 0.001 to 1000000"),
+            ("rate-limiter", json!({ "broadcast": { "rate": 1, "exempt": [] } }), "an object of rate and burst"),
+            ("rate-limiter", json!({ "per_type": { "a.*": 2 } }), "an object of {rate, burst} by pattern"),
+            ("enrichment", json!({ "static": { "team": "a" } }), ""),
+            ("enrichment", json!({ "static": [] }), "expected an object"),
+            ("persistence", json!({ "retention_days": 0, "max_events": 10 }), ""),
+            ("persistence", json!({ "max_events": 0.5 }), "expected a whole number from 0"),
+            ("analytics", json!({ "top_n": limits::ANALYTICS_TOP_MAX }), ""),
+            ("analytics", json!({ "top_n": limits::ANALYTICS_TOP_MAX + 1 }), "expected a whole number from 1 to 1000"),
+        ];
+        for (name, config, wrong) in table {
+            let result = check(name, config.as_object().unwrap());
+            match result {
+                Ok(()) => assert_eq!(wrong, "", "{name} {config}"),
+                Err(fault) => {
+                    assert!(!wrong.is_empty() && fault.message.contains(wrong), "{name} {config}: {}", fault.message);
+                    assert_eq!(fault.code, ErrorCode::InvalidArgument);
+                }
+            }
+        }
+    }
+}
