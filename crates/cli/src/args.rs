@@ -1,8 +1,8 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, man, network,
-    redact, restore, search, send, service, stdio, tail, thread, up, verify, who,
+    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, man, mods,
+    network, redact, restore, search, send, service, stdio, tail, thread, up, verify, who,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -76,6 +76,9 @@ pub(crate) enum Command {
     /// Groups: named lists of members
     #[command(subcommand)]
     Group(group::Group),
+    /// Mods: what every event passes on its way
+    #[command(subcommand)]
+    Mod(mods::Mod),
     /// Threads inside a channel
     #[command(subcommand)]
     Thread(thread::Thread),

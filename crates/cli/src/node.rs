@@ -4,6 +4,7 @@ use crate::exit::CliError;
 use crate::files;
 use crate::place::{RunFile, RunNetwork};
 use crate::settings::Settings;
+use rialto_model::ErrorCode;
 use rialto_model::network::{Policy, Preset};
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, CreateNetwork, Network, Node, NodeConfig, OpenError};
@@ -79,6 +80,7 @@ impl Running {
         .await
         .map_err(|e| open_error(settings, e))?;
         let (network, made) = default_network(&node, settings).await?;
+        set_mods(&network, settings).await?;
         let tls = acceptor.is_some();
         let connections_max = files::connections(settings.limits.connections_max);
         let listener = Listener::bind(settings.server.listen, acceptor, connections_max).await.map_err(|e| {
@@ -183,6 +185,28 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
     }
     Ok((network, None))
+}
+
+/// Brings the mods of the default network to what the configuration says.
+async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError> {
+    let refused = |fault: rialto_model::Fault| CliError::unavailable(format!("mods: {fault}"));
+    for name in &settings.mods.load {
+        let config = settings.mods.patch(name).apply(rialto_node::standard_mod(name).map_err(refused)?);
+        match network.admin(AdminOp::LoadMod(config)).await {
+            // Loaded already: below its settings are seen to.
+            Err(fault) if fault.code == ErrorCode::AlreadyExists => {}
+            answer => drop(answer.map_err(refused)?),
+        }
+    }
+    for (name, patch) in &settings.mods.set {
+        match network.admin(AdminOp::ChangeMod(name.clone(), patch.clone())).await {
+            Err(fault) if fault.code == ErrorCode::ModNotFound => {
+                tracing::warn!("mod.{name} is set, but the mod is not loaded: add it to mods.load");
+            }
+            answer => drop(answer.map_err(refused)?),
+        }
+    }
+    Ok(())
 }
 
 /// Starts the agents of the configuration.

@@ -7,6 +7,8 @@ mod support;
 
 #[path = "commands/archive.rs"]
 mod archive;
+#[path = "commands/mods.rs"]
+mod mods;
 #[path = "commands/network.rs"]
 mod network;
 #[path = "commands/redact.rs"]

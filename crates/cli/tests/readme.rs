@@ -1,4 +1,5 @@
-//! The README's example, typed as written: every command of its blocks runs, and what it shows is what comes.
+//! The README's example and pages of `docs/`, typed as written: every command of their blocks runs, and what they show
+//! is what comes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(unreachable_pub, reason = "tests")]
@@ -84,7 +85,7 @@ fn alike(shown: &str, line: &str) -> bool {
 fn check(typed: &Typed, ran: &Ran) {
     assert_eq!(ran.code, 0, "{}: {ran:?}", typed.command);
     for shown in &typed.shown {
-        assert!(ran.out.lines().any(|line| alike(shown, line)), "the README shows\n{shown}\nbut it is\n{}", ran.out);
+        assert!(ran.out.lines().any(|line| alike(shown, line)), "written is\n{shown}\nbut it is\n{}", ran.out);
     }
 }
 
@@ -145,4 +146,22 @@ fn two_agents_and_three_carriers_as_written() {
         tail.line_within(Duration::from_millis(500))
     });
     assert!(line.contains("followed"), "{line}");
+}
+
+/// Every command of a page in `docs/`, one after the other on one node.
+fn page_as_written(page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(path).unwrap();
+    let blocks = text.split("```console\n").skip(1);
+    let commands: Vec<Typed> = blocks.flat_map(|block| typed(block.split("```").next().unwrap())).collect();
+    assert!(!commands.is_empty(), "{page} has no commands");
+    let node = Node::start();
+    for typed in &commands {
+        check(typed, &Ran::of(shell(&node, &typed.command), ""));
+    }
+}
+
+#[test]
+fn the_page_on_mods_as_written() {
+    page_as_written("mods.md");
 }

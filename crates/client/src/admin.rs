@@ -103,6 +103,37 @@ impl Http {
         self.node_call(Method::DELETE, &path, None).await
     }
 
+    /// The loaded mods in pipeline order, and what could be loaded.
+    pub async fn mods(&self, network: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::GET, &under(network, "/mods"), None).await
+    }
+
+    /// One loaded mod with every setting it knows.
+    pub async fn show_mod(&self, network: &str, name: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::GET, &under(network, &format!("/mods/{}", encode(name))), None).await
+    }
+
+    /// Loads a mod: {name, config?, intercepts?, priority?, enabled?}.
+    pub async fn load_mod(&self, network: &str, new: &Value) -> Result<Value, ClientError> {
+        self.node_call(Method::POST, &under(network, "/mods"), Some(new)).await
+    }
+
+    /// Changes a loaded mod; a setting of null goes back to its default.
+    pub async fn change_mod(&self, network: &str, name: &str, change: &Value) -> Result<Value, ClientError> {
+        self.node_call(Method::PATCH, &under(network, &format!("/mods/{}", encode(name))), Some(change)).await
+    }
+
+    /// Unloads a mod.
+    pub async fn unload_mod(&self, network: &str, name: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::DELETE, &under(network, &format!("/mods/{}", encode(name))), None).await
+    }
+
+    /// Puts the mods of one mode in order.
+    pub async fn order_mods(&self, network: &str, mode: &str, names: &[String]) -> Result<Value, ClientError> {
+        let body = json!({ "mode": mode, "names": names });
+        self.node_call(Method::POST, &under(network, "/mods/order"), Some(&body)).await
+    }
+
     /// Changes a member, such as its role.
     pub async fn change_member(&self, network: &str, address: &str, change: &Value) -> Result<Value, ClientError> {
         let path = under(network, &format!("/members/{}", encode(address)));

@@ -13,6 +13,7 @@ pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod man;
+pub(crate) mod mods;
 pub(crate) mod network;
 pub(crate) mod redact;
 pub(crate) mod restore;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Who(who) => wait(who.run(cx)),
         Command::Channel(channel) => wait(channel.run(cx)),
         Command::Group(group) => wait(group.run(cx)),
+        Command::Mod(verb) => wait(verb.run(cx)),
         Command::Thread(thread) => wait(thread.run(cx)),
         Command::Direct(direct) => wait(direct.run(cx)),
         Command::Explain(explain) => wait(explain.run(cx)),

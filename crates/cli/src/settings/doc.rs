@@ -2,6 +2,7 @@
 
 use super::keys::{KEYS, Key, sections};
 use crate::env;
+use rialto_node::mods::{STANDARD, options};
 
 /// A configuration file that changes nothing: every key with its documentation, commented out.
 pub(crate) fn commented_toml() -> String {
@@ -39,6 +40,7 @@ pub(crate) fn markdown() -> String {
             out.push_str(&format!("| `{}` | {default} | `{}` | {} |\n", key.key(), key.env(), key.doc));
         }
     }
+    out.push_str(&mods());
     out.push_str(AGENTS);
     out.push_str("\n## Variables for commands\n\n| variable | flag | what it does |\n|---|---|---|\n");
     for name in env::NAMED {
@@ -46,6 +48,25 @@ pub(crate) fn markdown() -> String {
         out.push_str(&format!("| `{name}` | `{flag}` | {doc} |\n"));
     }
     out.push_str("\n`NO_COLOR` switches colours off. `SSL_CERT_FILE` names the certificates to trust in\nplace of the platform's.\n");
+    out
+}
+
+/// `[mod.NAME]`: what every mod takes, and each mod's own settings.
+fn mods() -> String {
+    let mut out = String::from(
+        "\n## `[mod.NAME]`\n\n\
+         Settings of a mod in the default network. They are applied at every start, over what was set while it ran, if the\n\
+         mod is loaded: `mods.load` sees to that. [Mods](mods.md) says what they are for.\n\n\
+         | mod | key | default | what it does |\n|---|---|---|---|\n",
+    );
+    for (key, doc) in super::mods::KEYS {
+        out.push_str(&format!("| every | `{key}` | the mod's own | {doc} |\n"));
+    }
+    for name in STANDARD {
+        for setting in options::of(name).unwrap_or_default() {
+            out.push_str(&format!("| `{name}` | `{}` | `{}` | {} |\n", setting.name, setting.default, setting.doc));
+        }
+    }
     out
 }
 

@@ -196,6 +196,11 @@ fn network_name(text: String) -> Result<String, String> {
     Ok(text)
 }
 
+fn mod_names(list: Vec<String>) -> Result<Vec<String>, String> {
+    list.iter().try_for_each(|name| super::mods::known(name).map(drop))?;
+    Ok(list)
+}
+
 /// Every setting, in the order it is documented.
 pub(crate) const KEYS: &[Key] = &[
     Key {
@@ -293,6 +298,14 @@ pub(crate) const KEYS: &[Key] = &[
         example: "",
         doc: "Make that network open: nobody needs a token. Loopback listeners only.",
         set: |s, raw| raw.flag().map(|value| s.network.open = value),
+    },
+    Key {
+        name: "mods.load",
+        kind: Kind::List,
+        default: "[]",
+        example: "",
+        doc: "Mods that the default network has loaded after a start. Those it has besides stay.",
+        set: |s, raw| mod_names(raw.list()?).map(|value| s.mods.load = value),
     },
     Key {
         name: "log.level",

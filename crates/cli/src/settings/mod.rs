@@ -5,10 +5,12 @@
 
 pub(crate) mod doc;
 pub(crate) mod keys;
+pub(crate) mod mods;
 
 use crate::env::{self, Env};
 use crate::exit::CliError;
 use keys::{KEYS, Key, Raw};
+use mods::Mods;
 use rialto_client::Secret;
 use rialto_model::limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) log: Log,
     pub(crate) search: Search,
     pub(crate) limits: Limits,
+    pub(crate) mods: Mods,
     pub(crate) agents: Vec<Agent>,
 }
 
@@ -148,6 +151,7 @@ impl Settings {
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
             limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },
+            mods: Mods::default(),
             agents: Vec::new(),
         }
     }
@@ -193,6 +197,15 @@ impl Settings {
                     match Agent::from_toml(name, value) {
                         Ok(agent) => self.agents.push(agent),
                         Err(fault) => faults.add(format!("{shown}: agents.{name}: {fault}")),
+                    }
+                }
+                continue;
+            }
+            if section == "mod" {
+                for (name, value) in entries {
+                    match mods::from_toml(name, value) {
+                        Ok(patch) => self.mods.set.push((name.clone(), patch)),
+                        Err(fault) => faults.add(format!("{shown}: mod.{name}: {fault}")),
                     }
                 }
                 continue;
