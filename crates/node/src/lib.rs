@@ -33,7 +33,7 @@ pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::Part;
 pub use query::{Query, QueryResult};
 pub use texts::Texts;
-pub use work::{Watched, WorkWatch, ends_work, opens_work, work_state};
+pub use work::{Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::Accepted;
 pub use rialto_engine::mods;

@@ -5,7 +5,7 @@ use crate::network::Network;
 use crate::query::Query;
 use rialto_engine::work::WorkAct;
 use rialto_engine::{Caller, EventRecord, UnitFilter};
-use rialto_model::{ErrorCode, Fault, Seq, WorkState};
+use rialto_model::{ErrorCode, Fault, Seq, WorkState, limits};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,26 @@ pub struct WorkWatch {
     ended: bool,
 }
 
+/// Events of a unit.
+#[derive(Debug, Clone)]
+pub struct WorkPage {
+    /// The events, oldest first.
+    pub events: Vec<Arc<EventRecord>>,
+    /// More of them are there.
+    pub has_more: bool,
+    /// The unit ended with the last of them, or before.
+    pub ended: bool,
+}
+
+/// The position of the unit's last event.
+fn last_seq(unit: &Value) -> Seq {
+    unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn is_over(unit: &Value) -> bool {
+    unit.get("state").and_then(Value::as_str).and_then(WorkState::from_wire).is_none_or(WorkState::is_terminal)
+}
+
 /// Whether this event ends its unit.
 pub fn ends_work(record: &EventRecord) -> bool {
     work_state(record).is_some_and(WorkState::is_terminal)
@@ -68,38 +88,55 @@ impl Network {
     /// One unit by its id, or by the name the caller gave it.
     pub async fn work(&self, caller: &Arc<Caller>, id: &str) -> Result<Value, Fault> {
         let unit = self.look(caller, Look::Work(id.to_owned())).await?;
-        self.committed(unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0)).await?;
+        self.committed(last_seq(&unit)).await?;
         Ok(unit)
     }
 
-    /// Events of a unit after a position, oldest first.
-    pub async fn work_events(
-        &self,
-        caller: &Arc<Caller>,
-        id: &str,
-        after: Seq,
-        limit: usize,
-    ) -> Result<Vec<Arc<EventRecord>>, Fault> {
-        let found = self.look(caller, Look::WorkLog { id: id.to_owned(), after, limit }).await?;
-        let seqs = found.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
-        self.read(seqs).await
+    /// Events of a unit after a position, oldest first: at most `limit`, and no more than a page of bytes.
+    pub async fn work_page(&self, caller: &Arc<Caller>, id: &str, after: Seq, limit: usize) -> Result<WorkPage, Fault> {
+        let found = self.look(caller, Look::WorkLog { id: id.to_owned(), after, limit: limit + 1 }).await?;
+        let mut seqs: Vec<Seq> = found.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        let longer = seqs.len() > limit;
+        seqs.truncate(limit);
+        let count = seqs.len();
+        let (events, looked_at) = self.read_some(seqs, limits::PAGE_BYTES_MAX).await?;
+        let has_more = longer || looked_at < count;
+        let ended = match events.last() {
+            Some(last) => ends_work(last),
+            // Nothing is behind the position; the event that ends the unit may be before it.
+            None => {
+                let unit = self.work(caller, id).await?;
+                last_seq(&unit) <= after && is_over(&unit)
+            }
+        };
+        Ok(WorkPage { events, has_more, ended })
     }
 
-    /// Follows a unit from here to its end.
+    /// Follows a unit from here to its end, beginning with the unit as it is.
     pub async fn watch_work(&self, caller: &Arc<Caller>, id: &str) -> Result<WorkWatch, Fault> {
+        self.follow_work(caller, id, None).await
+    }
+
+    /// Follows a unit on from a position, without a snapshot: the watcher knows what was before.
+    pub async fn resume_work(&self, caller: &Arc<Caller>, id: &str, after: Seq) -> Result<WorkWatch, Fault> {
+        self.follow_work(caller, id, Some(after)).await
+    }
+
+    async fn follow_work(&self, caller: &Arc<Caller>, id: &str, after: Option<Seq>) -> Result<WorkWatch, Fault> {
         // Taken before the look: whatever commits after it is news.
         let head = self.head();
         let unit = self.work(caller, id).await?;
-        let state = unit.get("state").and_then(Value::as_str).and_then(WorkState::from_wire);
+        let last = last_seq(&unit);
+        let cursor = after.unwrap_or(last);
         Ok(WorkWatch {
             network: self.clone(),
             caller: caller.clone(),
             id: unit.get("id").and_then(Value::as_str).unwrap_or(id).to_owned(),
             head,
-            cursor: unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0),
-            snapshot: Some(unit),
+            cursor,
+            ended: is_over(&unit) && cursor >= last,
+            snapshot: after.is_none().then_some(unit),
             ready: std::collections::VecDeque::new(),
-            ended: state.is_none_or(WorkState::is_terminal),
         })
     }
 
@@ -116,6 +153,11 @@ impl Network {
 }
 
 impl WorkWatch {
+    /// Whether there is nothing left to see.
+    pub fn is_over(&self) -> bool {
+        self.ended && self.snapshot.is_none() && self.ready.is_empty()
+    }
+
     /// The next thing to see; nothing after the end.
     pub async fn next(&mut self) -> Result<Option<Watched>, Fault> {
         if let Some(unit) = self.snapshot.take() {
@@ -134,11 +176,14 @@ impl WorkWatch {
                 return Ok(None);
             }
             self.head.borrow_and_update();
-            let events = self.network.work_events(&self.caller, &self.id, self.cursor, PAGE).await?;
-            if events.is_empty() {
+            let page = self.network.work_page(&self.caller, &self.id, self.cursor, PAGE).await?;
+            if page.events.is_empty() {
+                if page.ended {
+                    return Ok(None);
+                }
                 self.head.changed().await.map_err(|_| Fault::from(ErrorCode::ShuttingDown))?;
             }
-            self.ready.extend(events);
+            self.ready.extend(page.events);
         }
     }
 }

@@ -15,12 +15,14 @@ pub mod stream;
 mod admin;
 mod analytics;
 mod auth;
+mod conversations;
 mod events;
 mod members;
 mod mods;
 mod operations;
 mod sse;
 mod wire;
+mod work;
 mod ws;
 
 pub use app::{App, FaceConfig};

@@ -164,38 +164,6 @@ pub(crate) async fn channels(
     Ok(wire::ok(&call.network.look(&call.caller, Look::Channels).await?))
 }
 
-/// `GET /v1/threads?channel&before&limit`.
-pub(crate) async fn threads(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let channel = params.get("channel").cloned();
-    let (before, limit) = listing(&params)?;
-    Ok(wire::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
-}
-
-/// Cursor and size of a listing.
-fn listing(params: &Params) -> Result<(Option<&str>, Option<i64>), Fault> {
-    let limit = params
-        .get("limit")
-        .map(|text| text.parse().map_err(|_| Fault::new(ErrorCode::InvalidArgument, "limit: a number").field("limit")));
-    Ok((params.get("before").map(String::as_str), limit.transpose()?))
-}
-
-/// `GET /v1/events/conversations`.
-pub(crate) async fn conversations(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    Ok(wire::ok(&call.network.look(&call.caller, Look::Conversations).await?))
-}
-
 /// `GET /v1/analytics`.
 pub(crate) async fn analytics(
     State(app): State<App>,

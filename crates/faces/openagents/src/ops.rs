@@ -1,7 +1,7 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
 use crate::app::App;
-use crate::{admin, docs, events, members, mods, operations, sse, ws};
+use crate::{admin, conversations, docs, events, members, mods, operations, sse, work, ws};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -58,6 +58,7 @@ const FILTERS: &[&str] = &[
     "conversation",
     "in_reply_to",
     "thread",
+    "room",
     "search",
     "since",
     "until",
@@ -87,15 +88,23 @@ ops! {
     post "/v1/events" "emit" Network scoped &["network", "wait"], &["id", "type", "source", "target", "payload", "metadata", "visibility"], events::post, "Send one event, an array, or NDJSON";
     get "/v1/events" "events" Network scoped FILTERS, &[], events::get, "Read an inbox or history";
     get "/v1/events/stream" "stream" Network scoped FILTERS, &[], sse::stream, "Follow an inbox or history as server-sent events";
-    get "/v1/events/conversations" "conversations" Network scoped &["network"], &[], members::conversations, "Direct conversations of the caller";
+    get "/v1/events/conversations" "conversations" Network scoped &["network"], &[], conversations::direct, "Direct conversations of the caller";
     get "/v1/events/latest-per-channel" "latest_per_channel" Network scoped &["network", "type"], &[], events::latest_per_channel, "The newest event of each channel";
     get "/v1/events/{id}/explain" "explain" Network scoped &["network"], &[], events::explain, "Why an event is where it is";
     post "/v1/ack" "ack" Network scoped &["network"], &["ids", "up_to"], events::ack, "Ack deliveries";
     get "/v1/discover" "discover" Network scoped &["network", "role", "status", "capability", "query"], &[], members::discover, "Members, channels, mods and groups";
     get "/v1/profile" "profile" Public scoped &["network"], &[], members::profile, "The network's public profile";
     get "/v1/channels" "channels" Network scoped &["network"], &[], members::channels, "Channels the caller may know of";
-    get "/v1/threads" "threads" Network scoped &["network", "channel"], &[], members::threads, "Threads of a channel";
     get "/v1/analytics" "analytics" Network scoped &["network"], &[], members::analytics, "What mod/analytics counted";
+    get "/v1/threads" "threads" Network scoped &["network", "channel", "before", "limit"], &[], conversations::threads, "Threads the caller may see, newest activity first";
+    get "/v1/threads/{channel}/{thread}" "thread" Network scoped &["network"], &[], conversations::thread, "One thread of a channel";
+    get "/v1/rooms" "rooms" Network scoped &["network", "before", "limit"], &[], conversations::rooms, "Direct rooms of the caller, newest activity first";
+    post "/v1/rooms" "open_room" Network scoped &["network"], &["peer", "channel"], conversations::open_room, "The caller's room with another member; made if there is none";
+    get "/v1/rooms/{id}" "room" Network scoped &["network"], &[], conversations::room, "One direct room";
+    get "/v1/work" "works" Network scoped &["network", "role", "state", "channel", "thread", "context", "parent", "before", "limit"], &[], work::list, "Work units the caller asked for, does or might take, newest first";
+    get "/v1/work/{id}" "work" Network scoped &["network"], &[], work::show, "One work unit";
+    get "/v1/work/{id}/events" "work_events" Network scoped &["network", "after", "limit", "wait"], &[], work::events, "What happened to a work unit, in order";
+    get "/v1/work/{id}/stream" "work_stream" Network scoped &["network", "after", "token"], &[], work::stream, "Follow a work unit to its end as server-sent events";
     get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
     post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
     get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";

@@ -20,11 +20,39 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// A comment is sent after this long without an event.
-const KEEPALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Chunks waiting for a slow reader; it is then parked on its cursor.
-const CHUNKS: usize = 4;
+pub(crate) const CHUNKS: usize = 4;
 /// Signals waiting for a reader; more are dropped.
 const SIGNALS: usize = 256;
+/// How a stream begins: when to come back after it was lost.
+pub(crate) const RETRY: &str = "retry: 2000\n\n";
+/// The comment that says that a stream lives.
+pub(crate) const SILENCE: &str = ": keepalive\n\n";
+
+/// What the reader saw last, if it was here before.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<String> {
+    headers.get("last-event-id").and_then(|v| v.to_str().ok()).filter(|v| !v.is_empty()).map(str::to_owned)
+}
+
+/// The last chunk of a stream that is given up.
+pub(crate) fn control(fault: &Fault) -> String {
+    let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
+    format!("event: control\ndata: {data}\n\n")
+}
+
+/// Chunks as a stream of server-sent events.
+pub(crate) fn response(rx: mpsc::Receiver<Bytes>) -> Response {
+    let body = Body::from_stream(futures_util::stream::unfold(rx, |mut rx| async move {
+        rx.recv().await.map(|chunk| (Ok::<Bytes, std::convert::Infallible>(chunk), rx))
+    }));
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, body).into_response()
+}
 
 /// `GET /v1/events/stream`.
 pub(crate) async fn stream(
@@ -38,8 +66,7 @@ pub(crate) async fn stream(
     call.network.prepare(&call.caller, &mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
-    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).filter(|v| !v.is_empty()).map(str::to_owned);
-    query.after = last.or(query.after);
+    query.after = last_event_id(&headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
     let head = call.network.head();
     let start = *head.borrow();
@@ -66,15 +93,7 @@ pub(crate) async fn stream(
         reader.follow(cursor, head, signals).await;
         network.close_stream(connection).await;
     });
-    let body = Body::from_stream(futures_util::stream::unfold(rx, |mut rx| async move {
-        rx.recv().await.map(|chunk| (Ok::<Bytes, std::convert::Infallible>(chunk), rx))
-    }));
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, body).into_response())
+    Ok(response(rx))
 }
 
 /// One reader's stream.
@@ -100,7 +119,7 @@ impl Reader {
     /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
     async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: Inbox) {
         let mut cursor = cursor;
-        if !self.send("retry: 2000\n\n".to_owned()).await {
+        if !self.send(RETRY.to_owned()).await {
             return;
         }
         loop {
@@ -171,12 +190,11 @@ impl Reader {
             self.refused(&fault).await;
             return false;
         }
-        self.send(": keepalive\n\n".to_owned()).await
+        self.send(SILENCE.to_owned()).await
     }
 
     async fn refused(&self, fault: &Fault) -> bool {
-        let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
-        self.send(format!("event: control\ndata: {data}\n\n")).await
+        self.send(control(fault)).await
     }
 
     /// Signals obey the same filters as events.

@@ -1,0 +1,212 @@
+//! Work units: lists, one unit, its events, and following it to its end. What changes a unit is an event
+//! (`POST /v1/events`), so nothing here does.
+
+use crate::app::App;
+use crate::auth::{self, Call, Params};
+use crate::conversations::{call, listing, named};
+use crate::error::Refusal;
+use crate::events::wait_seconds;
+use crate::members::{Scope, scope};
+use crate::{sse, wire};
+use axum::extract::{Path, Query as UrlQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use rialto_model::{ErrorCode, Fault, Seq, WorkState};
+use rialto_node::{EventRecord, Query, UnitFilter, Watched, WorkPage, WorkWatch, work_state};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+fn bad(field: &str, what: String) -> Fault {
+    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
+}
+
+/// Which units are asked for.
+fn filter(params: &Params) -> Result<UnitFilter, Fault> {
+    let text = |key: &str| params.get(key).filter(|text| !text.is_empty()).cloned();
+    let mut filter = UnitFilter {
+        channel: text("channel"),
+        thread: text("thread"),
+        context: text("context"),
+        parent: text("parent"),
+        ..UnitFilter::default()
+    };
+    for role in text("role").iter().flat_map(|roles| roles.split(',')) {
+        match role {
+            "requester" => filter.asked = true,
+            "executor" => filter.to_do = true,
+            "untaken" => filter.untaken = true,
+            _ => return Err(bad("role", "requester, executor or untaken".to_owned())),
+        }
+    }
+    for name in text("state").iter().flat_map(|states| states.split(',')) {
+        let known = || WorkState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+        filter.states.push(WorkState::from_wire(name).ok_or_else(|| bad("state", format!("some of {}", known())))?);
+    }
+    let number = |text: String| text.parse().map_err(|_| bad("before", "what next of the page before says".to_owned()));
+    filter.before = text("before").map(number).transpose()?;
+    Ok(filter)
+}
+
+/// `GET /v1/work`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    path: Scope,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let (_, limit) = listing(&params)?;
+    Ok(wire::ok(&call.network.works(&call.caller, filter(&params)?, limit).await?))
+}
+
+/// `GET /v1/work/{id}`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params)?;
+    Ok(wire::ok(&call.network.work(&call.caller, &named(&path, "id")).await?))
+}
+
+/// One event of a unit, with the state in which it leaves the unit.
+fn entry(record: &EventRecord) -> String {
+    let state = work_state(record).map_or("null".to_owned(), |state| format!("\"{state}\""));
+    format!("{{\"state\":{state},\"event\":{}}}", record.event.json())
+}
+
+/// `GET /v1/work/{id}/events?after&limit&wait`: from the first event on, unless a cursor says otherwise.
+pub(crate) async fn events(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params)?;
+    let (_, limit) = listing(&params)?;
+    let limit = Query { limit, ..Query::default() }.checked_limit()?;
+    let wait = wait_seconds(&params)?;
+    let after = match params.get("after").filter(|text| !text.is_empty()) {
+        Some(cursor) => call.network.cursor(cursor, false).await?.unwrap_or(0),
+        None => 0,
+    };
+    let deadline = wait.map(|wait| tokio::time::Instant::now() + wait);
+    let mut head = call.network.head();
+    let page = loop {
+        head.borrow_and_update();
+        let page = call.network.work_page(&call.caller, &named(&path, "id"), after, limit).await?;
+        let Some(deadline) = deadline.filter(|_| page.events.is_empty() && !page.ended) else { break page };
+        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+            break page;
+        }
+    };
+    Ok(wire::ok_raw(&page_json(&page, after)))
+}
+
+fn page_json(page: &WorkPage, after: Seq) -> String {
+    let events: Vec<String> = page.events.iter().map(|record| entry(record)).collect();
+    let next = page.events.last().map_or(after, |record| record.event.seq);
+    let (has_more, ended) = (page.has_more, page.ended);
+    format!(
+        "{{\"events\":[{}],\"has_more\":{has_more},\"ended\":{ended},\"next_cursor\":\"seq:{next}\"}}",
+        events.join(",")
+    )
+}
+
+/// `GET /v1/work/{id}/stream`: the unit as it is, then every event of it up to the one that ends it. Whoever comes back
+/// with the id of what it saw last gets what followed, and no second snapshot; when there is nothing left to follow,
+/// 204 tells readers that reconnect by themselves to stop.
+pub(crate) async fn stream(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let network = path.get("network").map(String::as_str);
+    let call = auth::call(&app, &headers, &params, network, &Value::Null, true)?;
+    let id = named(&path, "id");
+    let last = sse::last_event_id(&headers).or_else(|| params.get("after").filter(|text| !text.is_empty()).cloned());
+    let watch = match last {
+        None => call.network.watch_work(&call.caller, &id).await?,
+        Some(cursor) => {
+            let after = call.network.cursor(&cursor, false).await?.unwrap_or(0);
+            let watch = call.network.resume_work(&call.caller, &id, after).await?;
+            if watch.is_over() {
+                return Ok(StatusCode::NO_CONTENT.into_response());
+            }
+            watch
+        }
+    };
+    // An open stream keeps a member online; the operator is no member.
+    let member = call.network.heartbeat(&call.caller).await.is_ok();
+    let (tx, rx) = mpsc::channel(sse::CHUNKS);
+    let reader = Reader { call, tx, stop: app.stop.clone(), member };
+    tokio::spawn(async move { reader.follow(watch).await });
+    Ok(sse::response(rx))
+}
+
+/// Somebody who follows a unit.
+struct Reader {
+    call: Call,
+    tx: mpsc::Sender<Bytes>,
+    stop: CancellationToken,
+    member: bool,
+}
+
+impl Reader {
+    async fn send(&self, chunk: String) -> bool {
+        self.tx.send(Bytes::from(chunk)).await.is_ok()
+    }
+
+    /// Passes on what the watch shows. Ends after the unit's last event, when the reader is gone or the node stops.
+    async fn follow(&self, mut watch: WorkWatch) {
+        if !self.send(sse::RETRY.to_owned()).await {
+            return;
+        }
+        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + sse::KEEPALIVE, sse::KEEPALIVE);
+        loop {
+            // Nothing is lost when the watch is dropped while it waits: it moves on only with what it gives.
+            let seen = tokio::select! {
+                seen = watch.next() => seen,
+                () = self.tx.closed() => return,
+                () = self.stop.cancelled() => Err(ErrorCode::ShuttingDown.into()),
+                _ = quiet.tick() => {
+                    if !self.keep_alive().await {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            let chunk = match seen {
+                Ok(Some(Watched::Snapshot(unit))) => {
+                    let last = unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0);
+                    format!("id: seq:{last}\nevent: snapshot\ndata: {unit}\n\n")
+                }
+                Ok(Some(Watched::Event(record))) => {
+                    format!("id: seq:{}\nevent: work\ndata: {}\n\n", record.event.seq, entry(&record))
+                }
+                Ok(None) => return,
+                Err(fault) => {
+                    self.send(sse::control(&fault)).await;
+                    return;
+                }
+            };
+            if !self.send(chunk).await {
+                return;
+            }
+        }
+    }
+
+    async fn keep_alive(&self) -> bool {
+        if self.member
+            && let Err(fault) = self.call.network.heartbeat(&self.call.caller).await
+        {
+            self.send(sse::control(&fault)).await;
+            return false;
+        }
+        self.send(sse::SILENCE.to_owned()).await
+    }
+}
