@@ -23,6 +23,9 @@ struct Place {
     /// An id that only this network knows, one its server made, and the name of its last position.
     only: String,
     made: String,
+    /// The id of a work unit and of a direct room; both networks also have a unit that its requester calls `job`.
+    work: String,
+    room: String,
 }
 
 impl Place {
@@ -65,6 +68,11 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
     let only = format!("only-{mark}");
     send(note(&only, "agent:ben", mark)).await;
     let made = send(json!({ "type": "test.note.posted", "target": "agent:ben", "payload": { "content": mark } })).await;
+    let mut job = note("job-1", "agent:ben", mark);
+    job["metadata"] = json!({ "note": mark, "work": { "id": "job", "context": mark } });
+    let work = send(job).await["result"]["work"]["id"].clone();
+    let room =
+        http.post(&format!("{base}/rooms")).bearer(&sessions[0]).json(&json!({ "peer": "agent:ben" })).await.data();
     let admin_path = format!("/v1/admin/networks/{}", network.id);
     let group = json!({ "members": ["agent:ana", "agent:ben"] });
     let answer = http.request("PUT", &format!("{admin_path}/groups/team")).bearer(&admin).json(&group).await;
@@ -81,6 +89,8 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
         ben: sessions[1].clone(),
         only,
         made: made["id"].as_str().unwrap().to_owned(),
+        work: work.as_str().unwrap().to_owned(),
+        room: room["room"].as_str().unwrap().to_owned(),
     }
 }
 
@@ -108,13 +118,21 @@ async fn paths(http: &mut Http, own: &Place, hidden: &Place) -> Vec<String> {
         let networks: &[&Place] =
             if path.contains("{network}") || path.contains("/networks/{id}") { &[own, hidden] } else { &[own] };
         for place in networks {
-            let ids: &[&str] =
-                if path.contains("/events/{id}") { &["e1", "e2", &hidden.only, &hidden.made] } else { &["-"] };
+            let ids: &[&str] = if path.contains("/events/{id}") {
+                &["e1", "e2", &hidden.only, &hidden.made]
+            } else if path.contains("/work/{id}") {
+                &["job", &hidden.work]
+            } else if path.contains("/rooms/{id}") {
+                &[&own.room, &hidden.room]
+            } else {
+                &["-"]
+            };
             for id in ids {
                 let filled = path
                     .replace("{network}", &place.network.id)
                     .replace("/networks/{id}", &format!("/networks/{}", place.network.id))
                     .replace("{id}", id)
+                    .replace("{channel}/{thread}", "general/thread_0001")
                     .replace("{name}", "team")
                     .replace("{label}", "first")
                     .replace("{address}", "agent:ana");
@@ -172,7 +190,7 @@ async fn nothing_shines_through(hide_default: bool) {
         for bearer in ["", &own.ana, &own.network.token] {
             for query in &queries {
                 let what = format!("GET {path}?{query}");
-                let body = if path.ends_with("/events/stream") {
+                let body = if path.ends_with("/stream") {
                     if query.starts_with("view=log") {
                         continue; // a live tail has no first words
                     }
@@ -229,6 +247,12 @@ async fn credentials_of_another_network_are_nonsense() {
             "events/conversations",
             "events/e1/explain",
             "threads?channel=general",
+            "threads/general/thread_0001",
+            "rooms",
+            "work",
+            "work/job",
+            "work/job/events",
+            "work/job/stream",
         ] {
             for credential in [&there.ana, &there.network.token] {
                 let strange = http.get(&here.path(path), credential).await;
@@ -239,6 +263,7 @@ async fn credentials_of_another_network_are_nonsense() {
             ("events", note("x", "channel/general", "x")),
             ("ack", json!({ "ids": ["e2"] })),
             ("heartbeat", json!({})),
+            ("rooms", json!({ "peer": "agent:ben" })),
             ("leave", json!({})),
         ] {
             let strange = http.post(&here.path(path)).bearer(&there.ana).json(&body).await;
