@@ -1,7 +1,7 @@
 //! Channels: creating, deleting, seating (OpenAgents sheet, sections 1.5 and 5).
 
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Clock, Effects};
+use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::membership::find_named;
 use crate::presence::Live;
 use crate::record::Change;
@@ -127,7 +127,7 @@ pub(crate) fn create(
     mut draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let payload = payload(&draft)?;
     let by = draft.member;
     let name = match text(&payload, "name") {
@@ -138,7 +138,7 @@ pub(crate) fn create(
     for key in ["title", "resume_from"] {
         if text(&payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
             let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
-            return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")));
+            return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")).into());
         }
     }
     let mut seats = vec![by];
@@ -185,13 +185,14 @@ pub(crate) fn delete(
     mut draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let (id, channel) = wanted_channel(state, &payload(&draft)?, draft.member)?;
     if !manages(state, draft.member, channel) {
         return Err(Fault::new(
             ErrorCode::Forbidden,
             "only its creator, its master or the network's master deletes a channel",
-        ));
+        )
+        .into());
     }
     let name = channel.name.to_string();
     draft.retarget(&name, id);
@@ -217,7 +218,7 @@ pub(crate) fn join(
     mut draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let payload = payload(&draft)?;
     let by = draft.member;
     let who = seat_for(state, &payload, by)?;
@@ -228,11 +229,11 @@ pub(crate) fn join(
     if who != by {
         let human = state.member(by).is_some_and(Member::is_human);
         if !(human || manages(state, by, channel) || channel.private && sits(by)) {
-            return Err(Fault::new(ErrorCode::Forbidden, "you may not seat others here"));
+            return Err(Fault::new(ErrorCode::Forbidden, "you may not seat others here").into());
         }
     }
     if channel.status == ChannelStatus::Archived {
-        return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{} is archived", channel.name)));
+        return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{} is archived", channel.name)).into());
     }
     let mut participants = addresses(state, &channel.seated);
     let channel_name = channel.name.to_string();
@@ -257,13 +258,13 @@ pub(crate) fn leave(
     mut draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let payload = payload(&draft)?;
     let by = draft.member;
     let who = seat_for(state, &payload, by)?;
     let (id, channel) = wanted_channel(state, &payload, by)?;
     if who != by && !manages(state, by, channel) {
-        return Err(Fault::new(ErrorCode::Forbidden, "you may not unseat others here"));
+        return Err(Fault::new(ErrorCode::Forbidden, "you may not unseat others here").into());
     }
     let name = channel.name.to_string();
     draft.retarget(&name, id);

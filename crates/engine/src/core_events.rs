@@ -2,7 +2,7 @@
 
 use crate::channels;
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Clock, Effects};
+use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::membership;
 use crate::presence::Live;
 use crate::record::Change;
@@ -79,18 +79,18 @@ pub(crate) fn decide(
     draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     match draft.envelope.kind.as_ref() {
-        "network.ping" => ping(state, live, &draft, now),
+        "network.ping" => Ok(ping(state, live, &draft, now)?),
         "network.agent.leave" => membership::leave(state, live, draft, now, fx),
         "network.agent.remove" => membership::remove_agent(state, live, draft, now, fx),
-        "network.agent.discover" => discover(state, live, &draft, now),
+        "network.agent.discover" => Ok(discover(state, live, &draft, now)?),
         "network.agent.announce" => announce(state, live, draft, now, fx),
         "network.channel.create" => channels::create(state, live, draft, now, fx),
         "network.channel.delete" => channels::delete(state, live, draft, now, fx),
         "network.channel.join" => channels::join(state, live, draft, now, fx),
         "network.channel.leave" => channels::leave(state, live, draft, now, fx),
-        kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here"))),
+        kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here")).into()),
     }
 }
 
@@ -144,7 +144,7 @@ fn announce(
     draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let said: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let member = draft.member;
     let mut profile = state.member(member).map(|m| m.profile.clone()).unwrap_or_default();

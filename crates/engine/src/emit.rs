@@ -8,7 +8,7 @@ use crate::channels;
 use crate::conversations;
 use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
-use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen};
+use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen, Stop};
 use crate::membership;
 use crate::mods::{self, persistence};
 use crate::presence::Live;
@@ -60,13 +60,13 @@ enum Sender {
     Guest(membership::Guest),
 }
 
-pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut Effects) -> Result<Accepted, Fault> {
+pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut Effects) -> Result<Accepted, Stop> {
     let (state, live) = (&engine.state, &mut engine.live);
     let envelope = input.envelope;
     if envelope.network.as_deref().is_some_and(|n| n != state.book.id.as_ref() && n != state.book.settings.name) {
-        return Err(
-            Fault::new(ErrorCode::NetworkMismatch, format!("this is network {}", state.book.id)).field("network")
-        );
+        return Err(Fault::new(ErrorCode::NetworkMismatch, format!("this is network {}", state.book.id))
+            .field("network")
+            .into());
     }
     let metadata = Metadata::parse(envelope.metadata)?;
     if envelope.kind == "network.agent.join" {
@@ -75,7 +75,7 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     }
     let (sender, address) = sender(state, input, &metadata, now)?;
     if let Seen::Known(record) = &input.seen {
-        return duplicate(state, input, &address, &metadata, record);
+        return Ok(duplicate(state, input, &address, &metadata, record)?);
     }
     let (member, accepted) = match sender {
         Sender::Member(member) => {
@@ -114,7 +114,7 @@ fn emitted<'d, 'a>(
     metadata: Metadata<'a>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let envelope = input.envelope;
     core_events::check_type(state, &envelope.kind, &envelope.target)?;
     may_emit(state, member, envelope)?;
@@ -416,7 +416,7 @@ pub(crate) fn commit(
     mut draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let kind = draft.envelope.kind.as_ref();
     let seat = match draft.route.stream {
         Some(StreamKey::Channel(id)) if !kind.starts_with("network.") => {
@@ -433,7 +433,9 @@ pub(crate) fn commit(
         && to != draft.member
         && state.queue_is_full(to)
     {
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, format!("{} has too much unread mail", draft.target)));
+        return Err(
+            Fault::new(ErrorCode::RecipientQueueFull, format!("{} has too much unread mail", draft.target)).into()
+        );
     }
     let mut view = mods::Draft {
         kind,

@@ -110,6 +110,8 @@ pub struct Emit<'a> {
     pub fresh_session: [u8; 32],
     /// For a join: where to resume.
     pub resume: Resume,
+    /// What the engine asked for before it could decide this event.
+    pub answers: Answers,
 }
 
 /// What a join gives.
@@ -240,5 +242,122 @@ impl Effects {
     }
 }
 
-/// The answer to one event.
-pub type Answer = Result<Accepted, Fault>;
+/// Why an event is not decided now.
+#[derive(Debug, Clone)]
+pub enum Stop {
+    /// It is refused.
+    Refused(Fault),
+    /// Something must be known first. Nothing has been decided; nothing was charged that is not remembered in the answer.
+    Ask(Box<Question>),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Refused(fault)
+    }
+}
+
+impl From<ErrorCode> for Stop {
+    fn from(code: ErrorCode) -> Stop {
+        Stop::Refused(code.into())
+    }
+}
+
+/// What the engine cannot know by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    /// Whether a schema is one that tools may have. A bad one is refused by who is asked.
+    Schema {
+        /// JSON text.
+        text: String,
+    },
+    /// Whether the event's payload fits a tool's schema. What does not fit is refused by who is asked.
+    Input {
+        /// The tool.
+        resource: u32,
+        /// Its version.
+        version: u64,
+        /// Its schema.
+        schema: Arc<str>,
+    },
+    /// That this content is kept as a blob.
+    Content {
+        /// Who brings it.
+        by: MemberId,
+        /// What comes before it, if it is appended.
+        base: Option<Content>,
+        /// The bytes.
+        bytes: Arc<[u8]>,
+    },
+    /// The event of this id.
+    Find {
+        /// The id.
+        id: String,
+    },
+    /// Bytes of a blob.
+    Bytes {
+        /// Which.
+        content: Content,
+        /// From here.
+        offset: u64,
+        /// At most so many.
+        length: u64,
+    },
+    /// How large a blob is that the sender names: it must have brought it, or be able to read it already.
+    Blob {
+        /// Who names it.
+        by: MemberId,
+        /// Its SHA-256.
+        sha256: [u8; 32],
+    },
+}
+
+/// A blob by its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Content {
+    /// SHA-256.
+    #[serde(with = "hex_hash")]
+    pub blob: [u8; 32],
+    /// Bytes.
+    pub size: u64,
+}
+
+mod hex_hash {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(hash: &[u8; 32], s: S) -> Result<S::Ok, S::Error> {
+        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
+        let text: String = hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        s.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; 32], D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(d)?;
+        super::hash_from_hex(&text).ok_or_else(|| serde::de::Error::custom("a hash is 64 hex digits"))
+    }
+}
+
+/// Reads the hex form of a SHA-256.
+pub fn hash_from_hex(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> =
+        digits.chunks_exact(2).filter_map(|p| u8::try_from(p.first()? << 4 | p.get(1)?).ok()).collect();
+    bytes.try_into().ok().filter(|_| digits.len() == 64)
+}
+
+/// What was asked for, as far as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// The schema is a good one.
+    pub schema: bool,
+    /// The payload fits this version of this tool's schema.
+    pub input: Option<(u32, u64)>,
+    /// The content, after this base, is kept.
+    pub content: Option<(Option<Content>, Content)>,
+    /// Blobs the sender may name.
+    pub blobs: Vec<Content>,
+    /// Events by id, as far as they are known.
+    pub found: Vec<(String, Option<Arc<EventRecord>>)>,
+    /// Bytes of this blob, from there on.
+    pub bytes: Option<(Content, u64, Arc<[u8]>)>,
+}

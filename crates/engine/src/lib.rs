@@ -38,7 +38,7 @@ pub use admin::AdminOp;
 pub use delivery::AckRequest;
 pub use explain::Explanation;
 pub use history::{Filter, Page, View, Viewer};
-pub use input::{Accepted, Answer, Caller, Clock, Dialect, Effect, Effects, Emit, Seen, SessionRef};
+pub use input::{Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop};
 pub use presence::Live;
 pub use principal::Principal;
 pub use record::{EventRecord, Record};
@@ -63,17 +63,28 @@ impl Engine {
         Engine { state, live: Live::default() }
     }
 
-    /// Decides one event of a client. Records come out in `effects`; nothing durable has changed yet.
-    pub fn emit(&mut self, input: &Emit<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Fault> {
+    /// Decides one event of a client. Records come out in `effects`; nothing durable has changed yet. What it cannot
+    /// know is asked for: the same input with the answer decides it.
+    pub fn emit(&mut self, input: &Emit<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Stop> {
         self.look(now);
         let mark = effects.mark();
         let result = emit::decide(self, input, now, effects);
-        mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, result.as_ref(), now);
+        match &result {
+            Ok(accepted) => {
+                mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, Ok(accepted), now)
+            }
+            Err(Stop::Refused(fault)) => {
+                mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, Err(fault), now);
+            }
+            Err(Stop::Ask(_)) => {}
+        }
         if bugs::on("apply differs from decide") && input.envelope.kind == "network.channel.leave" && result.is_ok() {
             self.state.book.next_group += 1;
         }
-        if let Err(fault) = &result {
+        if result.is_err() {
             effects.undo(mark);
+        }
+        if let Err(Stop::Refused(fault)) = &result {
             let caller = self.state.principal(input.caller, None, now).ok().and_then(|p| p.member());
             let source = caller.and_then(|id| self.state.member(id)).map(|m| m.address.to_string());
             self.live.refused(input, source, fault, now);

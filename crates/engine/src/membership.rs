@@ -4,7 +4,7 @@
 
 use crate::channels;
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef};
+use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
 use crate::mods;
 use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
@@ -48,7 +48,7 @@ pub(crate) fn join(
     input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let wish: Wish = serde_json::from_str(&input.envelope.payload)
         .map_err(|e| Fault::new(ErrorCode::InvalidPayload, format!("join payload: {e}")).field("payload"))?;
     match state.book.settings.status {
@@ -69,7 +69,9 @@ pub(crate) fn join(
     let batch_acks = match wish.acks.as_deref() {
         None | Some("each") => false,
         Some("batch") => true,
-        Some(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "acks is \"each\" or \"batch\"").field("acks")),
+        Some(_) => {
+            return Err(Fault::new(ErrorCode::InvalidArgument, "acks is \"each\" or \"batch\"").field("acks").into());
+        }
     };
     let resume_after = match input.resume {
         Resume::None => None,
@@ -421,7 +423,7 @@ pub(crate) fn leave(
     draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let id = draft.member;
     let Some(member) = state.member(id) else { return Err(ErrorCode::NotAMember.into()) };
     let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
@@ -466,13 +468,15 @@ pub(crate) fn remove_agent(
     draft: Draft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Accepted, Fault> {
+) -> Result<Accepted, Stop> {
     let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let by = state.member(draft.member);
     let workspace = state.book.settings.profile == Preset::Workspace;
     let allowed = by.is_some_and(|m| m.role == Role::Master || workspace && m.is_human());
     if !allowed {
-        return Err(Fault::new(ErrorCode::Forbidden, "only a master (in a workspace, any human) removes members"));
+        return Err(
+            Fault::new(ErrorCode::Forbidden, "only a master (in a workspace, any human) removes members").into()
+        );
     }
     let name =
         ["address", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(Value::as_str).unwrap_or_default();

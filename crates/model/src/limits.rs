@@ -112,3 +112,9 @@ pub const WORK_TEXT_CHARS_MAX: usize = 128;
 pub const THREADS_MAX: usize = 100_000;
 /// Direct rooms of one network; opening another is `network_full`, and direct events are in no room.
 pub const ROOMS_MAX: usize = 100_000;
+/// Events of one source that wait behind one that needs an answer from outside; more are `rate_limited`.
+pub const PARKED_EVENTS_MAX: usize = 256;
+/// Bytes of them; more are `rate_limited`.
+pub const PARKED_BYTES_MAX: usize = 4 << 20;
+/// Sources of one network that wait for an answer from outside at once; more are `rate_limited`.
+pub const PARKED_SOURCES_MAX: usize = 4096;

@@ -562,6 +562,7 @@ mod tests {
                 proofs,
                 fresh_session: [text.len() as u8; 32],
                 resume: Resume::None,
+                answers: Default::default(),
             };
             let mut fx = Effects::default();
             let accepted = self.engine.emit(&emit, self.now, &mut fx).unwrap();

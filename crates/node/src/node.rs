@@ -233,7 +233,8 @@ impl Node {
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);
         let snapshot_bytes = self.inner.snapshot_bytes;
-        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes };
+        let blobs = self.inner.blobs.clone();
+        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes, blobs };
         let task = Task::new(self.inner.host.clone(), shared.clone(), engine, log, inbox, head_tx);
         let (store, index, host) = (self.inner.store.clone(), self.inner.index.clone(), self.inner.host.clone());
         let network = Network { handle: Arc::new(Handle { shared, commands, head, store, index, host }) };

@@ -11,8 +11,10 @@ pub(crate) mod load;
 mod look;
 mod nouns;
 mod pages;
+mod park;
 mod recover;
 
+use crate::blobs::Blobs;
 use crate::command::{Answered, Command, Found, Out, Reply};
 use crate::delivery::{Sessions, id_key};
 use crate::host::Host;
@@ -20,13 +22,17 @@ use crate::metrics::Counters;
 use crate::network::Shared;
 use crate::outbox::Outbox;
 use crate::outgoing::{Outgoing, runs};
+use crate::schema::Validators;
 use crate::texts::Texts;
+use park::{Given, Lane};
 use rialto_engine::bugs;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
-use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
+use rialto_engine::{
+    Caller, Clock, Effect, Effects, Engine, EventRecord, MemberId, Principal, Record, SessionRef, Viewer,
+};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -49,9 +55,12 @@ const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
 /// Bytes of them kept at hand.
 const RECENT_BYTES: usize = 32 << 20;
 
+/// A stream that joined: its connection, what it joined as, where its mail goes.
+type Opened = (u64, Joined, Outbox);
+
 /// Something to do when a batch has committed, in order.
 enum Then {
-    Answers(Reply, Vec<Answered>, Vec<(u64, Joined, Outbox)>),
+    Answers(Reply, Vec<Answered>, Vec<Opened>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
@@ -119,6 +128,13 @@ pub(crate) struct Task {
     stopping: bool,
     /// Buffers that came back from the log.
     batches: Vec<Batch>,
+    /// Sources that wait for an answer from outside.
+    lanes: BTreeMap<MemberId, Lane>,
+    tickets: u64,
+    answers: mpsc::Receiver<(u64, Given)>,
+    give: mpsc::Sender<(u64, Given)>,
+    pub(crate) blobs: Arc<Blobs>,
+    validators: Arc<Validators>,
 }
 
 /// Where a network's records go, and how far they have come.
@@ -129,6 +145,8 @@ pub(crate) struct LogPlace {
     pub(crate) last_lsn: u64,
     /// Bytes of log after which a snapshot is taken.
     pub(crate) snapshot_bytes: usize,
+    /// Content that is named by records.
+    pub(crate) blobs: Arc<Blobs>,
 }
 
 impl Task {
@@ -140,7 +158,8 @@ impl Task {
         commands: mpsc::Receiver<Command>,
         head: watch::Sender<Seq>,
     ) -> Task {
-        let LogPlace { store, class, epoch, last_lsn, snapshot_bytes } = log;
+        let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
+        let (give, answers) = mpsc::channel(limits::PARKED_SOURCES_MAX);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let committed = engine.state.book.head;
         let _ = head.send(committed);
@@ -180,6 +199,12 @@ impl Task {
             broken: false,
             stopping: false,
             batches: Vec::new(),
+            lanes: BTreeMap::new(),
+            tickets: 0,
+            answers,
+            give,
+            blobs,
+            validators: Arc::new(Validators::new()),
         }
     }
 
@@ -198,6 +223,11 @@ impl Task {
                     }
                 }
                 _ = tick.tick() => self.tick().await,
+                Some((ticket, given)) = self.answers.recv(), if self.flights.len() < FLIGHTS_MAX => {
+                    let now = self.host.clock().now();
+                    self.given(ticket, given, now);
+                    self.gather(None).await;
+                }
                 command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
                     None => break,
                     Some(Command::Stop { reply }) => {
@@ -223,7 +253,7 @@ impl Task {
             Command::Emit { .. } | Command::Stop { .. } => {}
             Command::EmitKeyed { caller, key, frame, reply } => {
                 let frame = self.keyed(&caller, &key, frame, now);
-                self.emit(0, &caller, &Texts::one(frame), Reply::Once(reply), now);
+                self.emit(0, &caller, Texts::one(frame), Reply::Once(reply), now);
             }
             Command::Ack { caller, ids, up_to, reply } => {
                 let result = self.member_of(&caller, now).and_then(|member| {
@@ -598,6 +628,7 @@ impl Task {
             return;
         }
         let now = self.host.clock().now();
+        self.give_up_questions(now);
         self.engine.tick(now, &mut self.fx);
         let _ = self.decided(Ok(()));
         let (repeated, given_up) = self.sessions.retry(&self.engine.state, now.steady);

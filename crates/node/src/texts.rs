@@ -54,6 +54,11 @@ impl Texts {
         self.spans.iter().map(ExactSizeIterator::len).sum()
     }
 
+    /// The text at a place.
+    pub fn get(&self, at: usize) -> Option<&[u8]> {
+        self.spans.get(at).map(|span| self.block.get(span.clone()).unwrap_or_default())
+    }
+
     /// The texts, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.spans.iter().map(|span| self.block.get(span.clone()).unwrap_or_default())

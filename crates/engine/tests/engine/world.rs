@@ -1,7 +1,7 @@
 //! One network under a driven clock. Every record is encoded, decoded and applied right after it was decided; when the
 //! world ends, replay and snapshots must give the state it had.
 
-use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
+use rialto_engine::input::{Accepted, Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{
@@ -9,7 +9,7 @@ use rialto_engine::{
     SessionRef, State, View, Viewer,
 };
 use rialto_model::network::{Preset, Settings, Token};
-use rialto_model::{Envelope, Fault, Seq};
+use rialto_model::{Envelope, ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 use sha2::Digest;
 use std::collections::BTreeMap;
@@ -65,8 +65,17 @@ pub(crate) struct World {
     pub(crate) after: Vec<Effect>,
     /// Compare state hashes around every decision (off where a test makes many).
     pub(crate) careful: bool,
+    /// Content by hash, as the node's blob store would have it.
+    pub(crate) blobs: BTreeMap<[u8; 32], Vec<u8>>,
     issued: u32,
     fx: Effects,
+}
+
+fn refused(stop: Stop) -> Fault {
+    match stop {
+        Stop::Refused(fault) => fault,
+        Stop::Ask(question) => panic!("a join asks {question:?}"),
+    }
 }
 
 impl World {
@@ -93,6 +102,7 @@ impl World {
             secrets: BTreeMap::new(),
             after: Vec::new(),
             careful: true,
+            blobs: BTreeMap::new(),
             issued: 0,
             fx: Effects::default(),
         };
@@ -218,8 +228,9 @@ impl World {
             },
             fresh_session: sha(&secret),
             resume: join.resume,
+            answers: Answers::default(),
         };
-        let result = self.engine.emit(&emit, self.now, &mut self.fx);
+        let result = self.engine.emit(&emit, self.now, &mut self.fx).map_err(refused);
         if result.is_err() {
             assert!(self.fx.records.is_empty(), "a refused join leaves nothing behind");
         }
@@ -254,9 +265,10 @@ impl World {
             proofs: Proofs::default(),
             fresh_session: [0; 32],
             resume: Resume::None,
+            answers: Answers::default(),
         };
         let before = self.careful.then(|| self.state().hash());
-        let result = self.engine.emit(&emit, self.now, &mut self.fx);
+        let result = self.decide(emit);
         if let Some(before) = before {
             assert_eq!(self.engine.state.hash(), before, "deciding changes nothing durable");
         }
@@ -265,6 +277,45 @@ impl World {
         }
         self.step();
         result
+    }
+
+    /// Decides an event; questions are answered as a node would answer them, from what this world keeps.
+    fn decide(&mut self, mut emit: Emit<'_>) -> Result<Accepted, Fault> {
+        loop {
+            let question = match self.engine.emit(&emit, self.now, &mut self.fx) {
+                Ok(accepted) => return Ok(accepted),
+                Err(Stop::Refused(fault)) => return Err(fault),
+                Err(Stop::Ask(question)) => *question,
+            };
+            assert!(self.fx.records.is_empty(), "a question leaves nothing behind");
+            match question {
+                Question::Schema { .. } => emit.answers.schema = true,
+                Question::Input { resource, version, .. } => emit.answers.input = Some((resource, version)),
+                Question::Content { base, bytes, .. } => {
+                    let mut all = base.map(|b| self.blobs[&b.blob].clone()).unwrap_or_default();
+                    all.extend_from_slice(&bytes);
+                    let content = Content { blob: sha2::Sha256::digest(&all).into(), size: all.len() as u64 };
+                    self.blobs.insert(content.blob, all);
+                    emit.answers.content = Some((base, content));
+                }
+                Question::Find { id } => {
+                    let record = self.ids.get(&id).map(|seq| self.events[seq].clone());
+                    emit.answers.found.push((id, record));
+                }
+                Question::Bytes { content, offset, length } => {
+                    let all = &self.blobs[&content.blob];
+                    let from = usize::try_from(offset).unwrap().min(all.len());
+                    let to = usize::try_from(offset + length).unwrap().min(all.len());
+                    emit.answers.bytes = Some((content, offset, all[from..to].into()));
+                }
+                Question::Blob { sha256, .. } => {
+                    let Some(known) = self.blobs.get(&sha256) else {
+                        return Err(Fault::from(ErrorCode::UnknownTarget));
+                    };
+                    emit.answers.blobs.push(Content { blob: sha256, size: known.len() as u64 });
+                }
+            }
+        }
     }
 
     /// Sends a plain message; gives its seq.

@@ -59,7 +59,7 @@ impl Task {
         others.into_iter().for_each(|command| self.other(command, now));
         for command in requests {
             if let Command::Emit { connection, caller, texts, reply } = command {
-                self.emit(connection, &caller, &texts, reply, now);
+                self.emit(connection, &caller, texts, reply, now);
             }
         }
         while !lanes.is_empty() {
@@ -71,7 +71,7 @@ impl Task {
                         continue;
                     };
                     turn += texts.len().max(1);
-                    self.emit(connection, &caller, &texts, reply, now);
+                    self.emit(connection, &caller, texts, reply, now);
                     let next =
                         lane.front().map_or(0, |c| if let Command::Emit { texts, .. } = c { texts.len() } else { 0 });
                     if turn + next > TURN_EVENTS {

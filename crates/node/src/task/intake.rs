@@ -1,112 +1,152 @@
 //! One received frame: parse, look up its id, read its credentials, decide.
 
+use super::park::Held;
 use super::{Task, Then};
 use crate::command::{Answered, Reply};
 use crate::metrics::Counters;
 use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
-use rialto_engine::input::{Accepted, Emit, Proofs, Resume, Seen};
-use rialto_engine::{Caller, Clock, Effect, Principal, Route, StreamKey};
+use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Question, Resume, Seen, Stop};
+use rialto_engine::{Caller, Clock, Effect, MemberId, Principal, Route, StreamKey};
 use rialto_identity::sha256;
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
+/// Why a frame is not decided now. Boxed by who returns it.
+#[allow(clippy::large_enum_variant, reason = "one at a time, and boxed")]
+pub(super) enum Detour {
+    /// It goes behind what waits of the same source.
+    Behind(MemberId),
+    /// Something must be known first.
+    Ask(MemberId, Question, Answers),
+}
+
 impl Task {
     /// Decides a connection's frames; answers wait for the commit.
-    pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, texts: &Texts, reply: Reply, now: Clock) {
-        let stream = matches!(reply, Reply::Stream(..));
-        let bound = |session| Caller { stream: session, ..Caller::default() };
-        let mut answers = Vec::with_capacity(texts.len());
-        let mut opened = Vec::new();
+    pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, texts: Texts, reply: Reply, now: Clock) {
         let backwards = rialto_engine::bugs::on("batch reordered");
-        let reversed: Texts;
         let texts = if backwards {
             let mut list: Vec<&[u8]> = texts.iter().collect();
             list.reverse();
-            reversed = list.into_iter().collect();
-            &reversed
+            list.into_iter().collect()
         } else {
             texts
         };
-        let mut joined = bound(self.joined.get(&connection).copied().filter(|_| stream));
-        for text in texts.iter() {
-            let answered = self.frame(caller, stream, &joined, text, now);
-            if answered.result.is_err() {
-                Counters::add(&self.shared.counters.refused, 1);
-            }
-            if let (Ok(accepted), Reply::Stream(_, outbox)) = (&answered.result, &reply) {
-                if let Some(session) = &accepted.joined {
-                    self.joined.insert(connection, session.session);
-                    joined = bound(Some(session.session));
-                    opened.push((connection, session.as_ref().clone(), outbox.clone()));
-                }
-                if accepted.left {
-                    self.joined.remove(&connection);
-                    joined = bound(None);
-                }
-            }
-            answers.push(answered);
-        }
-        if backwards {
+        let answered = Vec::with_capacity(texts.len());
+        let answers = Answers::default();
+        self.go_on(Held { connection, caller: caller.clone(), texts, at: 0, reply, answered, answers }, None, now);
+        if let (true, Some(Then::Answers(_, answers, _))) = (backwards, self.then.last_mut()) {
             answers.reverse();
         }
-        self.then.push(Then::Answers(reply, answers, opened));
     }
 
-    fn frame(&mut self, caller: &Arc<Caller>, stream: bool, joined: &Caller, frame: &[u8], now: Clock) -> Answered {
+    #[allow(clippy::too_many_arguments, reason = "who says what, and what is known of it")]
+    pub(super) fn frame(
+        &mut self,
+        caller: &Arc<Caller>,
+        stream: bool,
+        joined: &Caller,
+        frame: &[u8],
+        answers: Answers,
+        resumed: Option<MemberId>,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
         let Ok(text) = std::str::from_utf8(frame) else {
-            return self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text")));
+            return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text"))));
         };
         let envelope = match Envelope::parse(text) {
             Ok(envelope) => envelope,
             Err(_) if is_long_batch(text) => {
                 let what = format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX);
-                return self.answered(None, Err(Fault::new(ErrorCode::TooLarge, what)));
+                return Ok(self.answered(None, Err(Fault::new(ErrorCode::TooLarge, what))));
             }
-            Err(unreadable) => return self.answered(unreadable.id, Err(unreadable.fault)),
+            Err(unreadable) => return Ok(self.answered(unreadable.id, Err(unreadable.fault))),
         };
         let id = || envelope.id.as_deref().map(str::to_owned);
         let joins = envelope.kind == "network.agent.join";
         if stream && joined.stream.is_none() && !joins {
             if envelope.kind == "network.ping" {
                 let pong = self.early_pong(&envelope, now);
-                return Answered { silent: true, ..self.answered(None, Ok(pong)) };
+                return Ok(Answered { silent: true, ..self.answered(None, Ok(pong)) });
             }
             let first = Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join");
-            return self.answered(id(), Err(first));
+            return Ok(self.answered(id(), Err(first)));
         }
         let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
-        match envelope.kind.as_ref() {
+        if !self.lanes.is_empty() && envelope.kind != "network.event.ack" {
+            let said = envelope.source.as_deref();
+            let member = match self.engine.state.principal(caller, said, now) {
+                Ok(Principal::Member(id)) => Some(id),
+                Ok(Principal::Operator | Principal::Holder { .. }) | Err(_) => None,
+            };
+            if let Some(member) = member.filter(|id| Some(*id) != resumed && self.is_parked(Some(*id))) {
+                return Err(Box::new(Detour::Behind(member)));
+            }
+        }
+        Ok(match envelope.kind.as_ref() {
             "network.event.ack" => self.ack_frame(caller, &envelope, now),
             "network.events.query" => self.query_frame(caller, &envelope, now),
             "network.agent.join" => self.join_frame(caller, &envelope, text, now),
-            _ => {
-                let seen = match self.seen(envelope.id.as_deref()) {
-                    Ok(seen) => seen,
-                    Err(fault) => return self.answered(id(), Err(fault)),
-                };
-                let emit = Emit {
-                    caller,
-                    envelope: &envelope,
-                    received: received_hash(&envelope, text),
-                    seen,
-                    proofs: Proofs::default(),
-                    fresh_session: [0; 32],
-                    resume: Resume::None,
-                };
-                let result = self.engine.emit(&emit, now, &mut self.fx);
-                let result = self.decided(result);
-                if result.as_ref().is_ok_and(|a| a.duplicate) {
-                    Counters::add(&self.shared.counters.duplicates, 1);
+            _ => return self.event_frame(caller, &envelope, text, answers, now),
+        })
+    }
+
+    /// An event for the engine; what it asks is answered here if that takes no time.
+    fn event_frame(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        text: &str,
+        answers: Answers,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
+        let id = || envelope.id.as_deref().map(str::to_owned);
+        let seen = match self.seen(envelope.id.as_deref()) {
+            Ok(seen) => seen,
+            Err(fault) => return Ok(self.answered(id(), Err(fault))),
+        };
+        let mut emit = Emit {
+            caller,
+            envelope,
+            received: received_hash(envelope, text),
+            seen,
+            proofs: Proofs::default(),
+            fresh_session: [0; 32],
+            resume: Resume::None,
+            answers,
+        };
+        let result = loop {
+            let question = match self.engine.emit(&emit, now, &mut self.fx) {
+                Ok(accepted) => break Ok(accepted),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => *question,
+            };
+            match self.answer_inline(question, &envelope.payload, &mut emit.answers) {
+                Ok(None) => {}
+                Err(fault) => break Err(fault),
+                Ok(Some(question)) => {
+                    let _ = self.decided::<()>(Err(ErrorCode::Internal.into()));
+                    let said = envelope.source.as_deref();
+                    return match self.engine.state.principal(caller, said, now) {
+                        Ok(Principal::Member(member)) => Err(Box::new(Detour::Ask(member, question, emit.answers))),
+                        Ok(Principal::Operator | Principal::Holder { .. }) => {
+                            Ok(self.answered(id(), Err(Fault::new(ErrorCode::NotAMember, "join first"))))
+                        }
+                        Err(fault) => Ok(self.answered(id(), Err(fault))),
+                    };
                 }
-                let silent = result.as_ref().is_ok_and(|a| a.silent);
-                let refused = if result.is_err() { id() } else { None };
-                Answered { silent, ..self.answered(refused, result) }
             }
+        };
+        let result = self.decided(result);
+        if result.as_ref().is_ok_and(|a| a.duplicate) {
+            Counters::add(&self.shared.counters.duplicates, 1);
         }
+        let silent = result.as_ref().is_ok_and(|a| a.silent);
+        let refused = if result.is_err() { id() } else { None };
+        Ok(Answered { silent, ..self.answered(refused, result) })
     }
 
     /// Gives a frame without an id the one that follows from its sender and the key.
@@ -300,8 +340,13 @@ impl Task {
             proofs: proofs(&payload),
             fresh_session: fresh.sha256(),
             resume,
+            answers: Answers::default(),
         };
-        let result = self.engine.emit(&emit, now, &mut self.fx);
+        let result = self.engine.emit(&emit, now, &mut self.fx).map_err(|stop| match stop {
+            Stop::Refused(fault) => fault,
+            // Joins ask nothing.
+            Stop::Ask(_) => ErrorCode::Internal.into(),
+        });
         let mut result = self.decided(result);
         let mut session_id: Option<Arc<str>> = None;
         if let Ok(accepted) = &mut result {

@@ -67,6 +67,7 @@ impl Task {
                 }
             }
         }
+        self.unpark(&fault());
         self.sessions.close_all(ErrorCode::StorageUnavailable);
         self.tell();
         self.sessions = Sessions::default();
@@ -193,6 +194,7 @@ impl Task {
 
     /// Commits what waits, tells the streams, saves a snapshot.
     pub(super) async fn stop(&mut self) {
+        self.unpark(&ErrorCode::ShuttingDown.into());
         self.urgent = !self.records.is_empty();
         self.submit().await;
         while !self.flights.is_empty() && !self.broken {
