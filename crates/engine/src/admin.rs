@@ -189,6 +189,7 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
             target: "agent:broadcast",
             stream: Some(StreamKey::Broadcast),
             payload: &payload,
+            metadata: None,
             more: None,
         };
         server_events::server_event(state, news, now, fx);

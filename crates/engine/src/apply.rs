@@ -2,6 +2,7 @@
 
 use crate::conversations::NOWHERE;
 use crate::record::{Acks, Change, EventRecord, Record};
+use crate::resources;
 use crate::route::StreamKey;
 use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
 use crate::work;
@@ -340,6 +341,8 @@ fn change(state: &mut State, change: &Change) {
         Change::Redacted { seq } => {
             state.book.redacted.insert(*seq);
         }
+        Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
+        Change::ResourceGone { resource } => resources::gone(state, *resource),
         Change::RoomOpened { room, record } => {
             state.enter_room(*room, record);
             state.book.rooms.push(record.clone());

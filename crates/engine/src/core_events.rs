@@ -2,12 +2,14 @@
 
 use crate::channels;
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Clock, Effects, Stop};
+use crate::input::{Accepted, Answers, Clock, Effects, Stop};
 use crate::membership;
 use crate::presence::Live;
 use crate::record::Change;
+use crate::resources;
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
+use rialto_model::access::Operation;
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Visibility};
@@ -67,7 +69,9 @@ pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), 
         | "network.event.ack"
         | "network.resource.invoke"
         | "network.resource.read"
-        | "network.resource.update" => Ok(()),
+        | "network.resource.update"
+        | "network.resource.invoke.result"
+        | "network.resource.read.response" => Ok(()),
         _ => Err(reserved()),
     }
 }
@@ -77,6 +81,7 @@ pub(crate) fn decide(
     state: &State,
     live: &mut Live,
     draft: Draft<'_, '_>,
+    answers: &Answers,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -90,11 +95,20 @@ pub(crate) fn decide(
         "network.channel.delete" => channels::delete(state, live, draft, now, fx),
         "network.channel.join" => channels::join(state, live, draft, now, fx),
         "network.channel.leave" => channels::leave(state, live, draft, now, fx),
+        "network.resource.register" => resources::register(state, live, draft, answers, now, fx),
+        "network.resource.unregister" => resources::unregister(state, live, draft, now, fx),
+        "network.resource.discover" => resources::discover(state, live, &draft, now),
+        "network.resource.update" => resources::update(state, live, draft, answers, now, fx),
+        "network.resource.read" => resources::read(state, live, draft, answers, now, fx),
+        "network.resource.invoke" => resources::invoke(state, live, draft, answers, now, fx),
+        "network.resource.invoke.result" | "network.resource.read.response" => {
+            resources::result(state, live, draft, answers, now, fx)
+        }
         kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here")).into()),
     }
 }
 
-fn response(
+pub(crate) fn response(
     state: &State,
     live: &mut Live,
     draft: &Draft<'_, '_>,
@@ -122,7 +136,7 @@ fn response(
     ))
 }
 
-fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
+pub(crate) fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
     let event_id = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).to_owned();
     Accepted { named: Some(event_id), response: Some(response), ..Accepted::default() }
 }
@@ -202,7 +216,10 @@ impl State {
             out.insert("mods".into(), names.into());
         }
         if wants("resources") {
-            out.insert("resources".into(), json!([]));
+            let readable = self.book.resources.values().filter(|r| self.allows(r, viewer, Operation::Read));
+            let mut names: Vec<&str> = readable.map(|r| r.address.as_ref()).collect();
+            names.sort_unstable();
+            out.insert("resources".into(), json!(names));
         }
         if wants("groups") {
             let names: Vec<String> = self.book.groups.keys().map(|g| format!("group/{g}")).collect();

@@ -14,6 +14,7 @@ use crate::mods::{self, persistence};
 use crate::presence::Live;
 use crate::principal::Principal;
 use crate::record::{Change, EventRecord, More, Record};
+use crate::resources;
 use crate::route::{self, Route, StreamKey};
 use crate::server_events::{presence_signal, signal_id};
 use crate::state::{ChannelId, Member, MemberId, State};
@@ -42,6 +43,10 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) route: Route,
     pub(crate) received: Option<u128>,
     pub(crate) more: Option<Box<More>>,
+    /// The payload as it is stored, where that is not what was sent.
+    pub(crate) payload: Option<String>,
+    /// What the event is known by again, where its stored form may differ from what was sent.
+    pub(crate) sent_body: Option<[u8; 16]>,
 }
 
 impl Draft<'_, '_> {
@@ -119,18 +124,15 @@ fn emitted<'d, 'a>(
     core_events::check_type(state, &envelope.kind, &envelope.target)?;
     may_emit(state, member, envelope)?;
     let mut draft = draft(state, input, member, address, metadata)?;
+    let rewritten = ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
+        || draft.metadata.get("work").is_some();
+    if envelope.id.is_some() && rewritten {
+        draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
+    }
     if envelope.kind.starts_with("network.") {
-        return core_events::decide(state, live, draft, now, fx);
+        return core_events::decide(state, live, draft, &input.answers, now, fx);
     }
-    let rewritten =
-        envelope.id.is_some() && (envelope.kind.starts_with("work.") || draft.metadata.get("work").is_some());
-    let sent = rewritten
-        .then(|| sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility))
-        .transpose()?;
     let involved = work::involve(state, live, &mut draft, now, fx)?;
-    if let Some(more) = &mut draft.more {
-        more.sent_body = sent;
-    }
     let mut accepted = commit(state, live, draft, now, fx)?;
     if let Some(involved) = involved {
         involved.finish(state, &mut accepted, now, fx);
@@ -233,7 +235,7 @@ fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Optio
     Ok(known.map(|m| (Sender::Member(id), Cow::Borrowed(m.address.as_ref()))))
 }
 
-fn is_active(state: &State) -> Result<(), Fault> {
+pub(crate) fn is_active(state: &State) -> Result<(), Fault> {
     match state.book.settings.status {
         Status::Active => Ok(()),
         Status::Paused => Err(ErrorCode::NetworkPaused.into()),
@@ -347,6 +349,9 @@ fn draft<'d, 'a>(
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
     let Aim { target, stream, reach } = aim(state, &envelope.target)?;
+    if reach == Reach::Resource {
+        resources::visible(state, &target, member, &envelope.kind)?;
+    }
     let visibility = visibility::checked(reach, &target, &envelope.kind, envelope.visibility)?;
     let in_channel = matches!(stream, Some(StreamKey::Channel(_)));
     let thread = match metadata.text("thread") {
@@ -383,6 +388,8 @@ fn draft<'d, 'a>(
         route: Route { stream, source: Some(member), thread, to, room: None },
         received: envelope.id.is_some().then_some(input.received),
         more: None,
+        payload: None,
+        sent_body: None,
     })
 }
 
@@ -462,7 +469,7 @@ pub(crate) fn commit(
             kind,
             source: &draft.address,
             target: &draft.target,
-            payload: &draft.envelope.payload,
+            payload: draft.payload.as_deref().unwrap_or(&draft.envelope.payload),
             metadata: &metadata.to_json(),
             timestamp: stamp,
             network: &state.book.id,
@@ -490,6 +497,9 @@ pub(crate) fn commit(
     }
     let dies_at =
         metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| stamp + ttl.min(TTL_MS_MAX));
+    if draft.sent_body.is_some() && (draft.more.is_some() || draft.payload.is_some()) {
+        draft.more.get_or_insert_with(|| Box::new(More::default())).sent_body = draft.sent_body;
+    }
     let record = Arc::new(EventRecord {
         event,
         route: draft.route,

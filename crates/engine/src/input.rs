@@ -280,6 +280,15 @@ pub enum Question {
         /// Its schema.
         schema: Arc<str>,
     },
+    /// Whether the event's payload fits a tool's output schema.
+    Output {
+        /// The tool.
+        resource: u32,
+        /// Its version.
+        version: u64,
+        /// Its schema.
+        schema: Arc<str>,
+    },
     /// That this content is kept as a blob.
     Content {
         /// Who brings it.
@@ -352,6 +361,8 @@ pub struct Answers {
     pub schema: bool,
     /// The payload fits this version of this tool's schema.
     pub input: Option<(u32, u64)>,
+    /// Whether the payload fits this version of this tool's output schema.
+    pub output: Option<((u32, u64), bool)>,
     /// The content, after this base, is kept.
     pub content: Option<(Option<Content>, Content)>,
     /// Blobs the sender may name.

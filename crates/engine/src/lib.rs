@@ -12,6 +12,7 @@ pub mod history;
 pub mod input;
 pub mod mods;
 pub mod record;
+pub mod resources;
 pub mod rooms;
 pub mod route;
 mod server_events;
@@ -123,6 +124,18 @@ impl Engine {
     ) -> Result<u32, Fault> {
         self.look(now);
         conversations::resolve_room(&self.state, by, peer, channel, now, effects)
+    }
+
+    /// Decides that an owner's ack of a change it was asked for ends that call; gives whether there was one.
+    pub fn answered_by_ack(
+        &mut self,
+        by: MemberId,
+        request: &str,
+        payload: &str,
+        now: Clock,
+        effects: &mut Effects,
+    ) -> bool {
+        resources::answered(&self.state, by, request, payload, now, effects)
     }
 
     /// Decides an operator's act.

@@ -433,6 +433,9 @@ pub(crate) fn leave(
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::Queueing { member: id, on: false, left: true, receive: member.receive });
     fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: false });
+    if !forget {
+        crate::work::owner_left(state, id, now, fx);
+    }
     if forget {
         remove(state, id, "recipient_left", now, fx);
     }
@@ -450,6 +453,7 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
     crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
     crate::work::without_member(state, id, now, fx);
+    crate::resources::orphaned(state, id, fx);
     fx.change(Change::Removed { member: id });
     let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());
     if member.role != Role::Master || others().any(|(_, m)| m.role == Role::Master) {

@@ -93,7 +93,10 @@ pub(crate) fn resolve(state: &State, target: &Address) -> Result<Option<StreamKe
                 Err(Fault::new(ErrorCode::ModNotFound, format!("{target} is not loaded")))
             }
         }
-        Entity::Resource { .. } => Err(Fault::new(ErrorCode::ResourceNotFound, format!("{target} does not exist"))),
+        Entity::Resource { .. } => match state.resource_named(target.as_str()) {
+            None => Err(Fault::new(ErrorCode::ResourceNotFound, format!("{target} does not exist"))),
+            Some((_, resource)) => Ok(resource.owner.map(StreamKey::Inbox)),
+        },
     }
 }
 

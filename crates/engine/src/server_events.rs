@@ -87,12 +87,14 @@ pub(crate) struct ServerEvent<'a> {
     pub(crate) target: &'a str,
     pub(crate) stream: Option<StreamKey>,
     pub(crate) payload: &'a serde_json::Value,
+    pub(crate) metadata: Option<&'a serde_json::Value>,
     pub(crate) more: Option<Box<More>>,
 }
 
 /// A committed event of the server.
 pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx: &mut Effects) {
-    let ServerEvent { kind, target, stream, payload, more } = said;
+    let ServerEvent { kind, target, stream, payload, metadata, more } = said;
+    let metadata = metadata.map_or_else(|| "{}".to_owned(), serde_json::Value::to_string);
     let stamp = state.stamp(now.wall);
     let seq: Seq = state.next_seq() + fx.events();
     let visibility = if stream == Some(StreamKey::Broadcast) { Visibility::Public } else { Visibility::Direct };
@@ -104,7 +106,7 @@ pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx:
             source: "core",
             target,
             payload: &payload.to_string(),
-            metadata: "{}",
+            metadata: &metadata,
             timestamp: stamp,
             network: &state.book.id,
             visibility,

@@ -57,6 +57,8 @@ impl State {
             redacted: Default::default(),
             units: Default::default(),
             next_unit: 0,
+            resources: Default::default(),
+            next_resource: 0,
             rooms: Vec::new(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))

@@ -5,6 +5,7 @@
 
 use crate::conversations::NOWHERE;
 use crate::mods::ModConfig;
+use crate::resources::{Resource, ResourceIndex, ResourceNo};
 use crate::route::StreamKey;
 use crate::streams::Lists;
 use crate::work::{Unit, UnitNo, WorkIndex};
@@ -314,6 +315,11 @@ pub struct Book {
     pub units: BTreeMap<UnitNo, Unit>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_unit: UnitNo,
+    /// Tools, files and contexts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<ResourceNo, Resource>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next_resource: ResourceNo,
     /// Direct rooms by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Room>,
@@ -343,6 +349,7 @@ pub struct State {
     /// `short_lived` by time.
     pub(crate) deaths: BTreeSet<(Millis, Seq)>,
     pub(crate) work: WorkIndex,
+    pub(crate) resource_index: ResourceIndex,
     pub(crate) room_ids: Index<Box<str>, u32>,
     /// Rooms of two members, the one with the lower number first: one per channel that scopes them.
     pub(crate) room_pairs: Index<(MemberId, MemberId), Vec<u32>>,
@@ -363,6 +370,7 @@ impl State {
             threads: Index::with_hasher(hasher()),
             ended: Index::with_hasher(hasher()),
             work: WorkIndex::new(hasher, &book.units),
+            resource_index: ResourceIndex::new(hasher(), &book.resources),
             room_ids: Index::with_hasher(hasher()),
             room_pairs: Index::with_hasher(hasher()),
             rooms_of: BTreeMap::new(),

@@ -245,6 +245,7 @@ fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Cl
             target: &sender.address,
             stream: Some(StreamKey::Inbox(source)),
             payload: &payload,
+            metadata: None,
             more: None,
         };
         server_events::server_event(state, notice, now, fx);

@@ -118,3 +118,11 @@ pub const PARKED_EVENTS_MAX: usize = 256;
 pub const PARKED_BYTES_MAX: usize = 4 << 20;
 /// Sources of one network that wait for an answer from outside at once; more are `rate_limited`.
 pub const PARKED_SOURCES_MAX: usize = 4096;
+/// Resources of one network; more is `network_full`.
+pub const RESOURCES_MAX: usize = 10_000;
+/// Bytes of a tool's schemas; more is `invalid_argument`.
+pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
+/// Calls of resources one member may wait for; more is `rate_limited`.
+pub const CALLS_PER_CALLER_MAX: usize = 1024;
+/// Calls of resources one owner may have to answer; more is `recipient_queue_full`.
+pub const CALLS_PER_OWNER_MAX: usize = 4096;

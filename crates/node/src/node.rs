@@ -230,6 +230,7 @@ impl Node {
             counted: AtomicBool::new(false),
             connections: AtomicU64::new(1),
         });
+        self.inner.blobs.load(book.number, engine.state.blobs());
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);
         let snapshot_bytes = self.inner.snapshot_bytes;

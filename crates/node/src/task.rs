@@ -9,6 +9,7 @@ mod gather;
 mod intake;
 pub(crate) mod load;
 mod look;
+mod named;
 mod nouns;
 mod pages;
 mod park;
@@ -24,6 +25,7 @@ use crate::outbox::Outbox;
 use crate::outgoing::{Outgoing, runs};
 use crate::schema::Validators;
 use crate::texts::Texts;
+use named::BlobChanges;
 use park::{Given, Lane};
 use rialto_engine::bugs;
 use rialto_engine::input::Joined;
@@ -72,6 +74,8 @@ struct Flight {
     done: Option<Result<u64, StoreError>>,
     then: Vec<Then>,
     events: Vec<Outgoing>,
+    /// Content that is named, and content that no longer is, once this has committed.
+    blobs: BlobChanges,
     after: Vec<Effect>,
     head: Seq,
     handed: Instant,
@@ -134,6 +138,7 @@ pub(crate) struct Task {
     answers: mpsc::Receiver<(u64, Given)>,
     give: mpsc::Sender<(u64, Given)>,
     pub(crate) blobs: Arc<Blobs>,
+    blob_changes: BlobChanges,
     validators: Arc<Validators>,
 }
 
@@ -204,6 +209,7 @@ impl Task {
             answers,
             give,
             blobs,
+            blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
         }
     }
@@ -338,6 +344,7 @@ impl Task {
             // Notices name events by position; clients know them by id.
             let record =
                 record.with_ids(&self.shared.id, &|seq| self.record_at(seq).ok()?.map(|r| r.event.id().to_owned()));
+            self.note_blobs(&record);
             self.engine.apply(&record);
             if let Record::Event(event) = &record {
                 self.urgent = true;
@@ -412,6 +419,7 @@ impl Task {
             done: None,
             then: std::mem::take(&mut self.then),
             events: std::mem::take(&mut self.events),
+            blobs: BlobChanges::default(),
             after: std::mem::take(&mut self.fx.after),
             head: self.engine.state.book.head,
             handed: Instant::now(),
@@ -431,6 +439,7 @@ impl Task {
         }
         self.urgent = false;
         flight.wrote = true;
+        flight.blobs = std::mem::take(&mut self.blob_changes);
         let batch = match self.encode() {
             Ok(batch) => batch,
             Err(error) => {
@@ -540,6 +549,7 @@ impl Task {
             let _ = self.head.send(self.committed);
         }
         Counters::add(&counters.accepted, flight.events.len() as u64);
+        flight.blobs.commit(&self.blobs, self.shared.number);
         // Answers first, so that a sender hears of its event before its own deliveries that follow.
         for then in flight.then {
             self.then(then, now);

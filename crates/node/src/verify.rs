@@ -62,8 +62,15 @@ fn network(
     {
         problem("the live state differs from the state in the log".to_owned());
     }
+    let blobs = match named_blobs(store, number, fast.state.blobs(), problems) {
+        Ok(count) => count,
+        Err(error) => {
+            problems.push(json!({ "network": number, "what": error.to_string() }));
+            0
+        }
+    };
     json!({
-        "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": to_hex(&hash),
+        "blobs": blobs, "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": to_hex(&hash),
         "from_start": from_start.is_some(), "compared_with_live": live.is_some(),
     })
 }

@@ -43,7 +43,18 @@ const PURE: [(&str, &[&str]); 2] = [
     ("rialto-model", &["itoa", "serde", "serde_json", "thiserror", "unicode-normalization"]),
     (
         "rialto-engine",
-        &["rialto-model", "foldhash", "indexmap", "roaring", "serde", "serde_json", "sha2", "thiserror", "xxhash-rust"],
+        &[
+            "rialto-model",
+            "base64",
+            "foldhash",
+            "indexmap",
+            "roaring",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "xxhash-rust",
+        ],
     ),
 ];
 /// What the pure rooms may not depend on through anybody else either.

@@ -49,7 +49,7 @@ impl Mode {
 }
 
 /// The mods of this build.
-pub const STANDARD: &[&str] = &["auth", "rate-limiter", "enrichment", "persistence", "analytics"];
+pub const STANDARD: &[&str] = &["auth", "rate-limiter", "access-control", "enrichment", "persistence", "analytics"];
 
 /// A loaded mod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,7 @@ impl ModConfig {
         let (mode, priority) = match name {
             "auth" => (Mode::Guard, 0),
             "rate-limiter" => (Mode::Guard, 10),
+            "access-control" => (Mode::Guard, 20),
             "enrichment" => (Mode::Transform, 30),
             "persistence" => (Mode::Observe, 90),
             "analytics" => (Mode::Observe, 100),
@@ -130,6 +131,8 @@ pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: 
         let verdict = match config.name.as_ref() {
             "auth" => auth::check(state, config, draft, now),
             "rate-limiter" => rate_limiter::check(&mut live.buckets, config, draft, now),
+            // Judged where the resource is known (`resources::access`), before anything else could tell of it.
+            "access-control" => Ok(()),
             // Only guards of this build can be loaded; anything else fails closed.
             _ => Err(Fault::from(ErrorCode::ModFailed)),
         };

@@ -3,6 +3,7 @@
 //! Invariant: what the operator sets is known and of its kind; a typing mistake is refused, not ignored.
 //! Not here: what the settings do (each mod), and settings stored before they were checked, which mods read leniently.
 
+use rialto_model::access::{Operation, Rule};
 use rialto_model::{ErrorCode, Fault, limits};
 use serde_json::{Map, Value};
 
@@ -23,6 +24,8 @@ pub enum Kind {
     Limit,
     /// {rate, burst} by glob.
     Limits,
+    /// Access rules by operation.
+    Rules,
     /// Any JSON object.
     Object,
 }
@@ -65,6 +68,15 @@ const RATE_LIMITER: &[Setting] = &[
         "Types that cost nothing.",
     ),
 ];
+const ACCESS_CONTROL: &[Setting] = &[
+    setting(
+        "default_permissions",
+        Kind::Rules,
+        r#"{"read":"network","write":"owner","invoke":"network","admin":"owner"}"#,
+        "Rules of resources that do not say.",
+    ),
+    setting("hide", Kind::Flag, "true", "What one may not read does not exist, instead of being denied."),
+];
 const ENRICHMENT: &[Setting] = &[
     setting("agent_info", Kind::Flag, "true", "Adds role, level and kind of the source."),
     setting("timestamps", Kind::Flag, "true", "Adds when the event came in."),
@@ -93,6 +105,7 @@ pub fn of(name: &str) -> Option<&'static [Setting]> {
     match name {
         "auth" => Some(AUTH),
         "rate-limiter" => Some(RATE_LIMITER),
+        "access-control" => Some(ACCESS_CONTROL),
         "enrichment" => Some(ENRICHMENT),
         "persistence" => Some(PERSISTENCE),
         "analytics" => Some(ANALYTICS),
@@ -132,9 +145,14 @@ impl Kind {
             }
             Kind::Limit => value.as_object().is_some_and(|map| map.iter().all(|(key, value)| is_limit(key, value))),
             Kind::Limits => value.as_object().is_some_and(|map| map.values().all(|limit| Kind::Limit.takes(limit))),
+            Kind::Rules => value.as_object().is_some_and(|map| map.iter().all(|(key, rule)| is_rule(key, rule))),
             Kind::Object => value.is_object(),
         }
     }
+}
+
+fn is_rule(operation: &str, rule: &Value) -> bool {
+    Operation::ALL.iter().any(|op| op.as_str() == operation) && Rule::from_json(rule).is_ok()
 }
 
 fn is_limit(key: &str, value: &Value) -> bool {
@@ -152,6 +170,7 @@ impl std::fmt::Display for Kind {
             Kind::Levels => f.write_str("an object of levels from 0 to 3 by pattern"),
             Kind::Limit => f.write_str("an object of rate and burst"),
             Kind::Limits => f.write_str("an object of {rate, burst} by pattern"),
+            Kind::Rules => f.write_str("an object of access rules for read, write, invoke and admin"),
             Kind::Object => f.write_str("an object"),
         }
     }
@@ -190,6 +209,13 @@ mod tests {
             ("rate-limiter", json!({ "rate": 0 }), "expected a number from 0.001 to 1000000"),
             ("rate-limiter", json!({ "broadcast": { "rate": 1, "exempt": [] } }), "an object of rate and burst"),
             ("rate-limiter", json!({ "per_type": { "a.*": 2 } }), "an object of {rate, burst} by pattern"),
+            (
+                "access-control",
+                json!({ "hide": false, "default_permissions": { "write": ["group/g", "agent:b"] } }),
+                "",
+            ),
+            ("access-control", json!({ "default_permissions": { "write": "role:boss" } }), "an object of access rules"),
+            ("access-control", json!({ "default_permissions": { "own": "owner" } }), "an object of access rules"),
             ("enrichment", json!({ "static": { "team": "a" } }), ""),
             ("enrichment", json!({ "static": [] }), "expected an object"),
             ("persistence", json!({ "retention_days": 0, "max_events": 10 }), ""),

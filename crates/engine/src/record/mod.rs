@@ -200,6 +200,15 @@ pub enum Change {
     Redacted {
         seq: Seq,
     },
+    /// A resource is as given.
+    ResourceSet {
+        resource: crate::resources::ResourceNo,
+        record: Box<crate::resources::Resource>,
+    },
+    /// A resource is no more.
+    ResourceGone {
+        resource: crate::resources::ResourceNo,
+    },
     /// Two members have a room.
     RoomOpened {
         room: u32,

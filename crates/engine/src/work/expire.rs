@@ -2,7 +2,7 @@
 //! is forgotten.
 
 use super::open::IDLE_MS_MAX;
-use super::unit::{Unit, UnitNo, WorkAct, WorkMark};
+use super::unit::{Unit, UnitKind, UnitNo, WorkAct, WorkMark};
 use crate::delivery::ranges;
 use crate::input::{Clock, Effects};
 use crate::mods::persistence;
@@ -12,8 +12,8 @@ use crate::route::StreamKey;
 use crate::server_events::{ServerEvent, server_event};
 use crate::state::{MemberId, State};
 use crate::tick::aged_through;
-use rialto_model::{Millis, Seq, WorkState, limits};
-use serde_json::json;
+use rialto_model::{ErrorCode, Fault, Millis, Seq, WorkState, limits};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// After a start executors have this long to come back before anything is called late.
@@ -50,9 +50,6 @@ pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
 /// The network ends a unit: its requester is told by the event that ends it, its executor by one that says the same.
 #[allow(clippy::too_many_arguments, reason = "what is told, to whom and why")]
 fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &str, now: Clock, fx: &mut Effects) {
-    let payload = json!({
-        "work": unit.id, "state": to.as_str(), "error": { "code": code, "message": why },
-    });
     let mark = WorkMark {
         unit: no,
         act: WorkAct::Move,
@@ -61,27 +58,71 @@ fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &
         due: unit.due,
         error: Some(code.into()),
     };
-    let more = More { work: Some(mark), ..More::default() };
-    tell(state, unit.requester, &payload, Some(Box::new(more)), now, fx);
-    if let Some(executor) = unit.executor.and_then(|e| state.member(e).filter(|m| m.is_present()).map(|_| e)) {
-        tell(state, executor, &payload, None, now, fx);
+    let more = Some(Box::new(More { work: Some(mark), ..More::default() }));
+    if unit.kind == UnitKind::Work {
+        let payload = json!({ "work": unit.id, "state": to.as_str(), "error": { "code": code, "message": why } });
+        tell(state, unit.requester, "work.update", &payload, None, more, now, fx);
+        if let Some(executor) = unit.executor.and_then(|e| state.member(e).filter(|m| m.is_present()).map(|_| e)) {
+            tell(state, executor, "work.update", &payload, None, None, now, fx);
+        }
+    } else {
+        // A call's error is what the sheet says it is; a late result is answered with `no_pending_request`.
+        let code = ErrorCode::from_wire(code).unwrap_or(ErrorCode::OwnerUnavailable);
+        let payload = Fault::new(code, why).payload(Some(&unit.request_id));
+        let metadata = json!({ "in_reply_to": unit.request_id });
+        tell(state, unit.requester, "network.event.error", &payload, Some(&metadata), more, now, fx);
     }
     if code != "parent_ended" {
         cancel_parts(state, no, now, fx);
     }
 }
 
+#[allow(clippy::too_many_arguments, reason = "what is told, to whom")]
 fn tell(
     state: &State,
     to: MemberId,
-    payload: &serde_json::Value,
+    kind: &str,
+    payload: &Value,
+    metadata: Option<&Value>,
     more: Option<Box<More>>,
     now: Clock,
     fx: &mut Effects,
 ) {
     let known = state.member(to).filter(|m| !m.removed);
     let (target, stream) = known.map_or(("core", None), |m| (m.address.as_ref(), Some(StreamKey::Inbox(to))));
-    server_event(state, ServerEvent { kind: "work.update", target, stream, payload, more }, now, fx);
+    server_event(state, ServerEvent { kind, target, stream, payload, metadata, more }, now, fx);
+}
+
+/// A resource is gone: calls that wait for it end.
+pub(crate) fn without_resource(state: &State, resource: u32, now: Clock, fx: &mut Effects) {
+    for no in state.work.calls_of.get(&resource).into_iter().flatten() {
+        if let Some(unit) = state.unit(*no) {
+            end(state, *no, unit, WorkState::Failed, "resource_not_found", "the resource is gone", now, fx);
+        }
+    }
+}
+
+/// A member left: calls that wait for it end, other work stays and shows that it is gone.
+pub(crate) fn owner_left(state: &State, owner: MemberId, now: Clock, fx: &mut Effects) {
+    if !state.work.calls_done.contains_key(&owner) {
+        return;
+    }
+    for no in state.work.done_by.get(&owner).into_iter().flatten() {
+        if let Some(unit) = state.unit(*no).filter(|u| u.is_open() && u.kind != UnitKind::Work) {
+            end(state, *no, unit, WorkState::Failed, "owner_unavailable", "the owner left", now, fx);
+        }
+    }
+}
+
+/// An owner made a change it was asked for, and said so with an ack.
+pub(crate) fn completed_by_ack(state: &State, no: UnitNo, unit: &Unit, payload: &str, now: Clock, fx: &mut Effects) {
+    let to = WorkState::Completed;
+    let mark =
+        WorkMark { unit: no, act: WorkAct::Move, state: to, executor: unit.executor, due: unit.due, error: None };
+    let more = Some(Box::new(More { work: Some(mark), ..More::default() }));
+    let payload: Value = serde_json::from_str(payload).unwrap_or_default();
+    let metadata = json!({ "in_reply_to": unit.request_id });
+    tell(state, unit.requester, "network.event.ack", &payload, Some(&metadata), more, now, fx);
 }
 
 /// What was handed on as part of a unit is called off with it, all the way down.

@@ -52,7 +52,7 @@ impl State {
         let target = match unit.place {
             Place::Agent => unit.executor.and_then(address).map(String::from),
             Place::Channel(id) => self.channel(id).map(|c| format!("channel/{}", c.name)),
-            Place::Resource(_) => None,
+            Place::Resource(no) => self.resource(no).map(|r| r.address.to_string()),
         };
         let executor_status = unit.executor.map(|id| self.executor_status(live, id, now));
         let due = unit.is_open().then_some(unit.due).filter(|_| unit.wait_ms.is_some());

@@ -11,8 +11,9 @@ mod open;
 mod unit;
 mod wish;
 
-pub(crate) use expire::{expire, forget, request_died, without_member};
+pub(crate) use expire::{completed_by_ack, expire, forget, owner_left, request_died, without_member, without_resource};
 pub(crate) use involve::{involve, result_again};
 pub use list::UnitFilter;
+pub(crate) use open::open_call;
 pub use unit::{Alias, Artifact, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
 pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt};

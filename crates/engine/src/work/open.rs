@@ -47,6 +47,39 @@ pub(super) fn open(
     let Aim { place, executor } = aim(state, live, draft, &wish, now)?;
     let parent = wish.parent.as_deref().map(|text| parent(state, text, by)).transpose()?;
     check_room(state, by, executor, parent)?;
+    Ok(begin(state, draft, wish, UnitKind::Work, place, executor, parent, now, fx))
+}
+
+/// Opens the unit of a call: a resource's owner is asked.
+pub(crate) fn open_call(
+    state: &State,
+    draft: &mut Draft<'_, '_>,
+    kind: UnitKind,
+    (resource, owner): (u32, MemberId),
+    timeout_ms: Millis,
+    now: Clock,
+    fx: &Effects,
+) -> Result<WorkMark, Fault> {
+    let wish = Wish { deadline_ms: Some(timeout_ms), ..Wish::read(&draft.metadata)?.unwrap_or_default() };
+    let parent = wish.parent.as_deref().map(|text| parent(state, text, draft.member)).transpose()?;
+    check_room(state, draft.member, Some(owner), parent)?;
+    Ok(begin(state, draft, wish, kind, Place::Resource(resource), Some(owner), parent, now, fx))
+}
+
+/// The mark of a new unit.
+#[allow(clippy::too_many_arguments, reason = "what a unit is made of")]
+fn begin(
+    state: &State,
+    draft: &mut Draft<'_, '_>,
+    wish: Wish,
+    kind: UnitKind,
+    place: Place,
+    executor: Option<MemberId>,
+    parent: Option<(UnitNo, &Unit)>,
+    now: Clock,
+    fx: &Effects,
+) -> WorkMark {
+    let by = draft.member;
     let no = state.book.next_unit;
     let stamp = state.stamp(now.wall);
     let seq = state.next_seq() + fx.events();
@@ -55,7 +88,7 @@ pub(super) fn open(
     let aliases = wish.id.iter().map(|id| Alias::own(by, id)).collect();
     let id: Box<str> = format!("{ID_PREFIX}{}", own.to_ascii_lowercase()).into();
     let unit = Unit {
-        kind: UnitKind::Work,
+        kind,
         state: WorkState::Submitted,
         requester: by,
         executor,
@@ -84,7 +117,7 @@ pub(super) fn open(
     };
     tell_executor(draft, wish, &unit);
     let (state, due) = (unit.state, unit.due);
-    Ok(WorkMark { unit: no, act: WorkAct::Open(Box::new(unit)), state, executor, due, error: None })
+    WorkMark { unit: no, act: WorkAct::Open(Box::new(unit)), state, executor, due, error: None }
 }
 
 /// The executor learns the unit's id; what its requester calls it goes along.

@@ -179,6 +179,11 @@ pub(crate) struct WorkIndex {
     /// How many of them are open.
     pub(crate) open_asked: BTreeMap<MemberId, usize>,
     pub(crate) open_done: BTreeMap<MemberId, usize>,
+    /// How many of the open ones are calls of resources.
+    pub(crate) calls_asked: BTreeMap<MemberId, usize>,
+    pub(crate) calls_done: BTreeMap<MemberId, usize>,
+    /// Open calls by resource.
+    pub(crate) calls_of: BTreeMap<u32, BTreeSet<UnitNo>>,
     /// Open units of a channel that nobody has taken.
     pub(crate) untaken: BTreeMap<ChannelId, BTreeSet<UnitNo>>,
     /// Open units by their parent.
@@ -200,6 +205,9 @@ impl WorkIndex {
             done_by: BTreeMap::new(),
             open_asked: BTreeMap::new(),
             open_done: BTreeMap::new(),
+            calls_asked: BTreeMap::new(),
+            calls_done: BTreeMap::new(),
+            calls_of: BTreeMap::new(),
             untaken: BTreeMap::new(),
             children: BTreeMap::new(),
             closed: BTreeSet::new(),
@@ -230,6 +238,11 @@ impl WorkIndex {
         self.requests.insert(unit.request_seq, no);
         self.dues.insert((unit.due, no));
         *self.open_asked.entry(unit.requester).or_default() += 1;
+        if let (Place::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
+            *self.calls_asked.entry(unit.requester).or_default() += 1;
+            *self.calls_done.entry(owner).or_default() += 1;
+            self.calls_of.entry(resource).or_default().insert(no);
+        }
         match (unit.executor, unit.place) {
             (Some(executor), _) => *self.open_done.entry(executor).or_default() += 1,
             (None, Place::Channel(channel)) => {
@@ -263,6 +276,11 @@ impl WorkIndex {
         self.requests.remove(&unit.request_seq);
         self.dues.remove(&(unit.due, no));
         count_down(&mut self.open_asked, unit.requester);
+        if let (Place::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
+            count_down(&mut self.calls_asked, unit.requester);
+            count_down(&mut self.calls_done, owner);
+            take(&mut self.calls_of, resource, no);
+        }
         match (unit.executor, unit.place) {
             (Some(executor), _) => count_down(&mut self.open_done, executor),
             (None, Place::Channel(channel)) => take(&mut self.untaken, channel, no),

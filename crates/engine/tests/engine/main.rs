@@ -24,6 +24,7 @@ mod manage;
 mod mods;
 mod oracle;
 mod principals;
+mod resources;
 mod routing;
 mod status;
 mod visibility;

@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) after: Vec<Effect>,
     /// Compare state hashes around every decision (off where a test makes many).
     pub(crate) careful: bool,
+    /// Whether payloads fit the output schemas of tools.
+    pub(crate) fits: bool,
     /// Content by hash, as the node's blob store would have it.
     pub(crate) blobs: BTreeMap<[u8; 32], Vec<u8>>,
     issued: u32,
@@ -102,6 +104,7 @@ impl World {
             secrets: BTreeMap::new(),
             after: Vec::new(),
             careful: true,
+            fits: true,
             blobs: BTreeMap::new(),
             issued: 0,
             fx: Effects::default(),
@@ -297,6 +300,9 @@ impl World {
                     let content = Content { blob: sha2::Sha256::digest(&all).into(), size: all.len() as u64 };
                     self.blobs.insert(content.blob, all);
                     emit.answers.content = Some((base, content));
+                }
+                Question::Output { resource, version, .. } => {
+                    emit.answers.output = Some(((resource, version), self.fits))
                 }
                 Question::Find { id } => {
                     let record = self.ids.get(&id).map(|seq| self.events[seq].clone());

@@ -245,6 +245,11 @@ impl Task {
     fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
         let Some(record) = self.find(id).ok().flatten().filter(|r| r.event.source() == sender.as_str()) else { return };
         let (Some(to), seq) = (record.route.source, record.event.seq) else { return };
+        if self.engine.answered_by_ack(member, id, &envelope.payload, now, &mut self.fx) {
+            let _ = self.decided(Ok(()));
+            self.ack(member, &rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: false }, now);
+            return;
+        }
         let heard = self.fx.after.len();
         let request = rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: true };
         // A sender that asked for a receipt gets that one.

@@ -8,7 +8,7 @@ use super::{Task, Then};
 use crate::blobs::{BlobError, Staging};
 use crate::command::{Answered, Out, Reply};
 use crate::metrics::Counters;
-use crate::schema::Schema;
+use crate::schema::{Schema, Validators};
 use crate::texts::Texts;
 use rialto_engine::input::{Answers, Content, Question};
 use rialto_engine::{Caller, Clock, MemberId};
@@ -51,6 +51,8 @@ pub(super) enum Given {
     Refused(Fault),
     /// The payload fits.
     Input(u32, u64),
+    /// Whether the output fits.
+    Output(u32, u64, bool),
     /// The content is kept.
     Content(Option<Content>, Content),
     /// Bytes of a blob.
@@ -103,6 +105,11 @@ impl Task {
                 answers.input = Some((resource, version));
                 Ok(None)
             }
+            Question::Output { resource, version, schema } if payload.len() <= INLINE_BYTES_MAX => {
+                let fits = self.validators.validate(output_key(resource, version), &schema, payload).is_ok();
+                answers.output = Some(((resource, version), fits));
+                Ok(None)
+            }
             Question::Blob { by, sha256 } => match self.blobs.may_name(self.shared.number, by, &sha256) {
                 Some(size) => {
                     answers.blobs.push(Content { blob: sha256, size });
@@ -115,9 +122,10 @@ impl Task {
                 answers.found.push((id, record));
                 Ok(None)
             }
-            question @ (Question::Input { .. } | Question::Content { .. } | Question::Bytes { .. }) => {
-                Ok(Some(question))
-            }
+            question @ (Question::Input { .. }
+            | Question::Output { .. }
+            | Question::Content { .. }
+            | Question::Bytes { .. }) => Ok(Some(question)),
         }
     }
 
@@ -168,16 +176,16 @@ impl Task {
         tokio::spawn(async move {
             let answer = match question {
                 Question::Input { resource, version, schema } => {
-                    let check = move || {
-                        let text = std::str::from_utf8(&frame).unwrap_or_default();
-                        let envelope = rialto_model::Envelope::parse(text).map_err(|u| u.fault)?;
-                        validators.validate((resource, version), &schema, &envelope.payload)
-                    };
-                    match host.blocking(check).await {
+                    match host.blocking(move || check(&validators, (resource, version), &schema, &frame)).await {
                         Ok(Ok(())) => Given::Input(resource, version),
                         Ok(Err(fault)) => Given::Refused(fault),
                         Err(_) => Given::Refused(ErrorCode::Internal.into()),
                     }
+                }
+                Question::Output { resource, version, schema } => {
+                    let fits =
+                        host.blocking(move || check(&validators, output_key(resource, version), &schema, &frame));
+                    Given::Output(resource, version, matches!(fits.await, Ok(Ok(()))))
                 }
                 Question::Content { by, base, bytes } => {
                     let staging = Staging::new(network, by, quota);
@@ -213,6 +221,7 @@ impl Task {
                 held.answers = Answers::default();
             }
             Given::Input(resource, version) => held.answers.input = Some((resource, version)),
+            Given::Output(resource, version, fits) => held.answers.output = Some(((resource, version), fits)),
             Given::Content(base, content) => held.answers.content = Some((base, content)),
             Given::Bytes(content, offset, bytes) => held.answers.bytes = Some((content, offset, bytes)),
         }
@@ -310,6 +319,18 @@ impl Task {
             }
         }
     }
+}
+
+/// The place of a tool's output schema among its validators: versions stay far below.
+fn output_key(resource: u32, version: u64) -> (u32, u64) {
+    (resource, version | 1 << 63)
+}
+
+/// Holds the payload of a frame against a schema.
+fn check(validators: &Validators, key: (u32, u64), schema: &str, frame: &[u8]) -> Result<(), Fault> {
+    let text = std::str::from_utf8(frame).unwrap_or_default();
+    let envelope = rialto_model::Envelope::parse(text).map_err(|u| u.fault)?;
+    validators.validate(key, schema, &envelope.payload)
 }
 
 /// Keeps content, after what it is appended to.

@@ -1,5 +1,6 @@
 //! When the disk refuses, and when the node stops.
 
+use super::named::BlobChanges;
 use super::{Flight, Task, Then, load};
 use crate::command::{Answered, Command, Out, Reply};
 use crate::delivery::Sessions;
@@ -68,6 +69,8 @@ impl Task {
             }
         }
         self.unpark(&fault());
+        self.blob_changes = BlobChanges::default();
+        self.blobs.doubt(self.shared.number);
         self.sessions.close_all(ErrorCode::StorageUnavailable);
         self.tell();
         self.sessions = Sessions::default();
@@ -127,6 +130,7 @@ impl Task {
     fn take_over(&mut self, engine: Engine, lsn: u64) {
         self.committed = engine.state.book.head;
         self.last_lsn = lsn;
+        self.blobs.load(self.shared.number, engine.state.blobs());
         self.engine = engine;
         self.broken = false;
         self.records.clear();

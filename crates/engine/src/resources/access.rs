@@ -1,0 +1,123 @@
+//! Who may do what with a resource: rules of the resource, defaults of mod/access-control, and what is hidden.
+
+use super::{Resource, ResourceNo};
+use crate::state::{MemberId, State};
+use rialto_model::access::{Operation, Permissions, Principal};
+use rialto_model::address::Address;
+use rialto_model::{ErrorCode, Fault, Role};
+use std::borrow::Cow;
+
+/// The mod that judges.
+const MOD: &str = "mod/access-control";
+
+/// A member that asks, as rules see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'s> {
+    pub(crate) state: &'s State,
+    /// None: the operator, whom nothing stops.
+    pub(crate) member: Option<MemberId>,
+    pub(crate) owner: Option<MemberId>,
+}
+
+impl Principal for Asker<'_> {
+    fn is_owner(&self) -> bool {
+        self.member.is_none() || self.owner.is_some() && self.owner == self.member
+    }
+
+    fn role(&self) -> Option<Role> {
+        self.state.member(self.member?).filter(|m| m.is_present()).map(|m| m.role)
+    }
+
+    fn is(&self, address: &Address) -> bool {
+        let own = self.member.and_then(|id| self.state.member(id));
+        own.is_some_and(|m| m.address.as_ref() == address.as_str())
+    }
+
+    fn in_group(&self, name: &str) -> bool {
+        let own = self.member.and_then(|id| self.state.member(id));
+        let group = self.state.book.groups.get(name.trim_start_matches("group/"));
+        own.zip(group).is_some_and(|(m, group)| group.members.contains(&m.address))
+    }
+}
+
+impl State {
+    /// The rules that hold for a resource.
+    pub(crate) fn permissions<'s>(&'s self, resource: &'s Resource) -> Cow<'s, Permissions> {
+        if !self.has_mod("access-control") {
+            let admin = resource.permissions.as_ref().map(|p| p.admin.clone());
+            let free = Permissions::unguarded();
+            return Cow::Owned(Permissions { admin: admin.unwrap_or_else(|| free.admin.clone()), ..free });
+        }
+        match &resource.permissions {
+            Some(permissions) => Cow::Borrowed(permissions),
+            None => Cow::Owned(self.default_permissions()),
+        }
+    }
+
+    /// What holds for resources that do not say: the mod's configuration, else the sheet's defaults.
+    pub(crate) fn default_permissions(&self) -> Permissions {
+        let config = self.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "access-control");
+        let said = config.and_then(|m| m.config.get("default_permissions"));
+        let merged = said.map(|value| Permissions::default().merged(value, None, &self.network, "default_permissions"));
+        merged.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// What a member may do with a resource, in the sheet's order.
+    pub(crate) fn your_permissions(&self, resource: &Resource, member: Option<MemberId>) -> Vec<Operation> {
+        let asker = Asker { state: self, member, owner: resource.owner };
+        self.permissions(resource).granted(resource.kind, &asker)
+    }
+
+    pub(crate) fn allows(&self, resource: &Resource, member: Option<MemberId>, operation: Operation) -> bool {
+        let asker = Asker { state: self, member, owner: resource.owner };
+        self.permissions(resource).allow(operation, &asker)
+    }
+}
+
+/// Whether who may not read is told that there is nothing.
+pub(crate) fn is_hidden(state: &State) -> bool {
+    let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "access-control");
+    config.is_some_and(|m| m.flag("hide", true))
+}
+
+fn missing(address: &str) -> Fault {
+    Fault::new(ErrorCode::ResourceNotFound, format!("{address} does not exist"))
+}
+
+/// Whether the sender of an event may know of the resource it goes to: for what is hidden there is no other refusal.
+pub(crate) fn visible(state: &State, address: &str, member: MemberId, kind: &str) -> Result<(), Fault> {
+    let Some((_, resource)) = state.resource_named(address) else { return Err(missing(address)) };
+    let may = |operation| state.allows(resource, Some(member), operation);
+    let known = match kind {
+        "network.resource.invoke" => may(Operation::Invoke) || may(Operation::Read),
+        "network.resource.update" => may(Operation::Write) || may(Operation::Admin) || may(Operation::Read),
+        _ => may(Operation::Read),
+    };
+    match known {
+        true => Ok(()),
+        false if is_hidden(state) => Err(missing(address)),
+        // Other types are plain events to the owner, for those who may read.
+        false if !kind.starts_with("network.resource.") => {
+            Err(Fault::new(ErrorCode::PermissionDenied, format!("you may not read {address}")).by(MOD))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The resource behind an address, if the member may do this with it.
+pub(crate) fn admit<'s>(
+    state: &'s State,
+    address: &str,
+    member: Option<MemberId>,
+    operation: Operation,
+) -> Result<(ResourceNo, &'s Resource), Fault> {
+    let (no, resource) = state.resource_named(address).ok_or_else(|| missing(address))?;
+    if state.allows(resource, member, operation) {
+        return Ok((no, resource));
+    }
+    if is_hidden(state) && !state.allows(resource, member, Operation::Read) {
+        return Err(missing(address));
+    }
+    let text = format!("you may not {} {address}", operation.as_str());
+    Err(Fault::new(ErrorCode::PermissionDenied, text).by(MOD))
+}

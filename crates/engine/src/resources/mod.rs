@@ -1,0 +1,170 @@
+//! Resources: tools, files and contexts that members share (OpenAgents sheet, section 10).
+//!
+//! Invariant: who may not read a resource cannot tell it from one that does not exist, where the network hides; content
+//! lives in blobs and is named here by its hash.
+//! Not here: calls of tools once they are under way, which are work units (`work`).
+
+mod access;
+mod call;
+mod change;
+mod read;
+mod shorthand;
+
+pub(crate) use access::visible;
+pub(crate) use call::{answered, invoke, result};
+pub(crate) use change::{orphaned, register, unregister, update};
+pub(crate) use read::{discover, read};
+
+use crate::input::Content;
+use crate::state::{Index, MemberId, State};
+use rialto_model::access::Permissions;
+use rialto_model::address::ResourceKind;
+use rialto_model::{Millis, limits};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A resource by its number in this network; numbers are never used again.
+pub type ResourceNo = u32;
+
+/// Contents of earlier versions that can still be read.
+const OLDER_KEPT: usize = 8;
+
+/// One resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the sheet's own names")]
+pub struct Resource {
+    pub address: Box<str>,
+    #[serde(with = "kind_name")]
+    pub kind: ResourceKind,
+    /// None: the network itself.
+    pub owner: Option<MemberId>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Of a tool: {input, output}, as it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// None: what the network's configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
+    pub version: u64,
+    /// The network keeps it; otherwise its owner does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    /// Contents of earlier versions, newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub older: Vec<(u64, Content)>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    pub updated_at: Millis,
+}
+
+mod kind_name {
+    use rialto_model::address::ResourceKind;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(kind: &ResourceKind, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(kind.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<ResourceKind, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(d)?;
+        let known = [ResourceKind::Tool, ResourceKind::File, ResourceKind::Context];
+        let found = known.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| serde::de::Error::custom("a resource is a tool, a file or a context"))
+    }
+}
+
+impl Resource {
+    /// Every blob it names, the same one twice if it does so twice.
+    pub fn blobs(&self) -> impl Iterator<Item = Content> {
+        self.content.into_iter().chain(self.older.iter().map(|(_, content)| *content))
+    }
+
+    /// The content of a version.
+    pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
+        if version == self.version {
+            return self.content;
+        }
+        self.older.iter().find(|(v, _)| *v == version).map(|(_, content)| *content)
+    }
+
+    /// The same resource one version on, with this content; what was there stays readable for a while.
+    fn with_content(mut self, content: Option<Content>) -> Resource {
+        if let Some(old) = self.content.filter(|old| Some(*old) != content) {
+            self.older.push((self.version, old));
+            let surplus = self.older.len().saturating_sub(OLDER_KEPT);
+            self.older.drain(..surplus);
+        }
+        self.content = content;
+        self
+    }
+}
+
+/// Look-ups derived from the resources.
+#[derive(Debug, Clone)]
+pub(crate) struct ResourceIndex {
+    pub(crate) names: Index<Box<str>, ResourceNo>,
+    pub(crate) owned: BTreeMap<MemberId, Vec<ResourceNo>>,
+}
+
+impl ResourceIndex {
+    pub(crate) fn new(hasher: foldhash::fast::FixedState, all: &BTreeMap<ResourceNo, Resource>) -> ResourceIndex {
+        let mut index = ResourceIndex { names: Index::with_hasher(hasher), owned: BTreeMap::new() };
+        all.iter().for_each(|(no, resource)| index.enter(*no, resource));
+        index
+    }
+
+    pub(crate) fn enter(&mut self, no: ResourceNo, resource: &Resource) {
+        self.names.insert(resource.address.clone(), no);
+        if let Some(owner) = resource.owner {
+            self.owned.entry(owner).or_default().push(no);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, no: ResourceNo, resource: &Resource) {
+        self.names.swap_remove(&resource.address);
+        if let Some(list) = resource.owner.and_then(|owner| self.owned.get_mut(&owner)) {
+            list.retain(|n| *n != no);
+        }
+    }
+}
+
+impl State {
+    /// A resource by number.
+    pub fn resource(&self, no: ResourceNo) -> Option<&Resource> {
+        self.book.resources.get(&no)
+    }
+
+    /// A resource by address.
+    pub fn resource_named(&self, address: &str) -> Option<(ResourceNo, &Resource)> {
+        let no = *self.resource_index.names.get(address)?;
+        Some((no, self.resource(no)?))
+    }
+
+    /// Every blob the network names, once per place that does.
+    pub fn blobs(&self) -> impl Iterator<Item = ([u8; 32], u64)> {
+        self.book.resources.values().flat_map(Resource::blobs).map(|content| (content.blob, content.size))
+    }
+
+    pub(crate) fn has_room_for_resource(&self) -> bool {
+        self.book.resources.len() < limits::RESOURCES_MAX
+    }
+}
+
+/// Applies that a resource is as given.
+pub(crate) fn set(state: &mut State, no: ResourceNo, resource: &Resource) {
+    gone(state, no);
+    state.resource_index.enter(no, resource);
+    state.book.resources.insert(no, resource.clone());
+    state.book.next_resource = state.book.next_resource.max(no + 1);
+}
+
+/// Applies that a resource is no more.
+pub(crate) fn gone(state: &mut State, no: ResourceNo) {
+    if let Some(old) = state.book.resources.remove(&no) {
+        state.resource_index.leave(no, &old);
+    }
+}
