@@ -2,7 +2,7 @@
 
 use crate::commands::{
     ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, man, mods,
-    network, redact, restore, search, send, service, stdio, tail, thread, up, verify, who,
+    network, redact, restore, search, send, service, stdio, tail, thread, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Direct rooms: conversations of two
     #[command(subcommand)]
     Direct(direct::Direct),
+    /// Work: ask for it, do it, follow it to its end
+    #[command(subcommand)]
+    Work(work::Work),
     /// How far an event came, and why not further
     Explain(explain::Explain),
     /// Write an archive of the running node

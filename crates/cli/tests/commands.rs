@@ -23,6 +23,8 @@ mod stdio;
 mod talk;
 #[path = "commands/verify.rs"]
 mod verify;
+#[path = "commands/work.rs"]
+mod work;
 
 use serde_json::Value;
 use support::Ran;

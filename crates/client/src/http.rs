@@ -26,7 +26,7 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A line of a streamed answer is at most this long.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// A node's HTTP door. Cloning shares the connections.
 #[derive(Debug, Clone)]
@@ -231,16 +231,6 @@ impl Http {
         self.get(&format!("events/{}/explain", encode(event_id))).await
     }
 
-    /// `GET /v1/events/conversations`: direct rooms.
-    pub async fn conversations(&self) -> Result<Value, ClientError> {
-        self.get("events/conversations").await
-    }
-
-    /// `GET /v1/threads?channel=`.
-    pub async fn threads(&self, channel: &str) -> Result<Value, ClientError> {
-        self.get(&format!("threads?channel={}", encode(channel))).await
-    }
-
     /// Any `GET` under the chosen network.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let url = self.endpoint.call(self.network(), path);
@@ -286,7 +276,7 @@ impl Http {
         Err(ApiError::from_http(status, &bytes).into())
     }
 
-    async fn call<T: DeserializeOwned>(
+    pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         url: String,

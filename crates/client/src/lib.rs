@@ -7,6 +7,7 @@
 mod ack;
 mod admin;
 mod backoff;
+mod conversations;
 mod endpoint;
 mod error;
 mod event;
@@ -20,6 +21,7 @@ mod stream;
 #[cfg(test)]
 mod testing;
 mod tls;
+mod work;
 
 pub use ack::{AckFloor, Seen};
 pub use admin::{NewNetwork, NewToken};
@@ -34,3 +36,4 @@ pub use query::EventQuery;
 pub use secret::Secret;
 pub use sse::Tail;
 pub use stream::{Sender, Stream};
+pub use work::{WorkEvent, WorkPage, WorkQuery};

@@ -18,6 +18,8 @@ pub struct EventQuery {
     pub kind: Option<String>,
     pub channel: Option<String>,
     pub thread: Option<String>,
+    /// A direct room, by id.
+    pub room: Option<String>,
     pub target: Option<String>,
     pub source: Option<String>,
     pub target_agents: Option<String>,
@@ -60,6 +62,7 @@ impl EventQuery {
             ("type", self.kind.clone()),
             ("channel", self.channel.clone()),
             ("thread", self.thread.clone()),
+            ("room", self.room.clone()),
             ("target", self.target.clone()),
             ("source", self.source.clone()),
             ("target_agents", self.target_agents.clone()),

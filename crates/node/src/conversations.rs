@@ -16,8 +16,17 @@ const TEXTS: [&str; 3] = ["content", "text", "title"];
 
 /// The first line of what an event says, shortened.
 pub(crate) fn preview(record: &EventRecord) -> Option<String> {
+    first_line(record, &TEXTS)
+}
+
+/// What a thread is called: what its first event says it is, else what that event says.
+fn title(first: &EventRecord) -> Option<String> {
+    first_line(first, &["title"]).or_else(|| preview(first))
+}
+
+fn first_line(record: &EventRecord, keys: &[&str]) -> Option<String> {
     let payload: Value = serde_json::from_str(record.event.payload()).ok()?;
-    let text = TEXTS.iter().find_map(|key| payload.get(key)?.as_str())?;
+    let text = keys.iter().find_map(|key| payload.get(key)?.as_str())?;
     let line = text.trim_start().lines().next().unwrap_or_default().trim_end();
     let mut short: String = line.chars().take(PREVIEW_CHARS_MAX).collect();
     if line.chars().nth(PREVIEW_CHARS_MAX).is_some() {
@@ -121,7 +130,7 @@ impl Network {
             map.remove("number");
             if let Some(first) = first.filter(|_| map.contains_key("thread")) {
                 map.insert("root_id".into(), first.event.id().into());
-                map.insert("title".into(), json!(preview(first)));
+                map.insert("title".into(), json!(title(first)));
                 map.insert("opened_by".into(), first.event.source().into());
                 map.insert("opened_at".into(), first.event.timestamp.into());
             }

@@ -21,9 +21,12 @@ pub(crate) struct Choice {
     /// Begin there: a span (2h), a local date (2026-01-31), or an event id
     #[arg(long, value_name = "ID|2h")]
     since: Option<String>,
-    /// Only this thread of the channel
+    /// Only this thread
     #[arg(long)]
     thread: Option<String>,
+    /// Only this direct room
+    #[arg(long, value_name = "ID")]
+    room: Option<String>,
     /// Only what this member said
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
@@ -38,7 +41,8 @@ impl Choice {
 
     /// The filters, without a beginning.
     pub(crate) fn query(&self) -> Result<EventQuery, CliError> {
-        let mut query = EventQuery { kind: self.kind.clone(), thread: self.thread.clone(), ..EventQuery::log() };
+        let (kind, thread, room) = (self.kind.clone(), self.thread.clone(), self.room.clone());
+        let mut query = EventQuery { kind, thread, room, ..EventQuery::log() };
         if let Some(target) = &self.target {
             let target = address(target)?;
             match target.entity() {

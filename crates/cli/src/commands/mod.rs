@@ -26,6 +26,7 @@ pub(crate) mod thread;
 pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod who;
+pub(crate) mod work;
 
 use crate::args::Command;
 use crate::context::Context;
@@ -49,6 +50,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Mod(verb) => wait(verb.run(cx)),
         Command::Thread(thread) => wait(thread.run(cx)),
         Command::Direct(direct) => wait(direct.run(cx)),
+        Command::Work(work) => wait(work.run(cx)),
         Command::Explain(explain) => wait(explain.run(cx)),
         Command::Backup(backup) => wait(backup.run(cx)),
         Command::Restore(restore) => restore.run(cx),

@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod start;
 pub(crate) mod table;
 pub(crate) mod value;
+pub(crate) mod work;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,7 +1,7 @@
 //! `who`, `channel …`, `group …`, `thread …` and `direct …`.
 
 use crate::ids;
-use crate::support::Node;
+use crate::support::{Node, Running};
 use serde_json::json;
 
 #[test]
@@ -95,7 +95,7 @@ fn groups() {
 }
 
 #[test]
-fn threads_and_direct_rooms() {
+fn threads() {
     let node = Node::start();
     node.line("inbox --as bob").ok();
     for (n, thread) in ["thread_one", "thread_one", "thread_two"].iter().enumerate() {
@@ -111,15 +111,81 @@ fn threads_and_direct_rooms() {
     assert_eq!(ids(&node.line("thread show general thread_one --json").ok()), ["t0", "t1"]);
     assert_eq!(ids(&node.line("history channel/general --thread thread_two --json").ok()), ["t2"]);
     node.line("thread list nowhere").fails(3, "nowhere");
+    node.line("thread show general thread_none").fails(3, "rialto thread list");
+    node.line("thread post general thread_none hi --as alice").fails(3, "rialto thread new");
 
+    let words = ["thread", "new", "general", "how?\nmore", "--title", "A question", "--as", "bob"];
+    let thread = node.words(&words).ok().out.trim().to_owned();
+    assert!(thread.starts_with("thread_"), "{thread}");
+    node.words(&["thread", "post", "general", &thread, "like this", "--as", "alice"]).ok();
+    let list = node.line("thread list --json --as bob").ok().json();
+    let first = &list["threads"][0];
+    assert_eq!((&first["thread"], &first["title"]), (&json!(thread), &json!("A question")), "the liveliest is first");
+    assert_eq!((&first["message_count"], &first["unread"]), (&json!(2), &json!(1)), "one's own are not unread");
+    assert_eq!((&first["opened_by"], &first["last_message_preview"]), (&json!("agent:bob"), &json!("like this")));
+    assert_eq!(ids(&node.words(&["history", "--thread", &thread, "--json"]).ok()).len(), 2, "no channel is needed");
+    let untitled = node.line("thread new general untitled --as bob --json").ok().json();
+    let show = node.words(&["thread", "show", "general", untitled["thread"].as_str().unwrap()]).ok();
+    assert!(show.out.contains("untitled") && show.err.contains("untitled: 1 messages"), "{show:?}");
+    let page = node.line("thread list general --limit 1 --json").ok().json();
+    assert_eq!((page["threads"].as_array().unwrap().len(), &page["has_more"]), (1, &json!(true)));
+    node.line("thread new nowhere hi --as bob").fails(3, "unknown_target");
+
+    node.line("channel create den --private --as alice").ok();
+    let hidden = node.line("thread new den secret --as alice").ok().out.trim().to_owned();
+    assert!(!node.line("thread list --as bob").ok().out.contains(&hidden));
+    node.line("thread list den --as bob").fails(3, "unknown_target");
+    node.words(&["thread", "show", "den", &hidden, "--as", "bob"]).fails(3, "unknown_target");
+    assert_eq!(ids(&node.words(&["history", "--thread", &hidden, "--json", "--as", "bob"]).ok()), Vec::<String>::new());
+}
+
+#[test]
+fn direct_rooms() {
+    let node = Node::start();
+    node.line("inbox --as bob").ok();
     node.line("send bob one --as alice --id d1").ok();
     node.line("send alice two --as bob --id d2").ok();
     assert_eq!(ids(&node.line("direct show bob --as alice --json").ok()), ["d1", "d2"]);
     assert_eq!(ids(&node.line("direct show alice --as bob --json").ok()), ["d1", "d2"]);
+    let room = node.line("direct open bob --as alice").ok().out.trim().to_owned();
+    let again = node.line("direct open alice --as bob --json").ok().json();
+    assert_eq!(again["room"], json!(room), "both ends derive the same id");
+    assert_eq!((&again["message_count"], &again["unread"]), (&json!(2), &json!(1)));
     let rooms = node.line("direct list --as bob --json").ok().json();
-    assert_eq!(rooms["conversations"][0]["message_count"], 2);
-    assert_eq!(rooms["conversations"][0]["last_message"]["content"], "two");
+    assert_eq!(rooms["rooms"][0]["members"], json!(["agent:bob", "agent:alice"]));
+    assert_eq!(rooms["rooms"][0]["last_message_preview"], "two");
     assert!(node.line("direct list --as alice").ok().out.contains("agent:bob"));
-    assert_eq!(node.line("direct list --as carol --json").ok().json()["conversations"], json!([]));
+
+    // The same two in another channel are in another room.
+    node.line("channel create dev --with bob --as alice").ok();
+    let other = node.line("direct open bob --channel dev --as alice").ok().out.trim().to_owned();
+    assert_ne!(room, other);
+    let sent = node.words(&["direct", "send", &other, "three", "--as", "bob", "--json"]).ok().json();
+    assert_eq!((&sent["target"], &sent["metadata"]["room_channel"]), (&json!("agent:alice"), &json!("channel/dev")));
+    let third = sent["id"].as_str().unwrap();
+    let fourth = node.line("direct send bob four --as alice").ok().out.trim().to_owned();
+    for reader in ["alice", "bob"] {
+        let read = |line: &[&str]| ids(&node.words(&[line, &["--as", reader, "--json"]].concat()).ok());
+        assert_eq!(read(&["direct", "show", &room]), ["d1", "d2", &fourth]);
+        assert_eq!(read(&["history", "--room", &other]), [third]);
+        assert_eq!(read(&["search", "three", "--room", &other]), [third]);
+        assert_eq!(read(&["search", "three", "--room", &room]), Vec::<String>::new());
+    }
+    assert_eq!(ids(&node.words(&["direct", "show", &room, "--json"]).ok()).len(), 3, "the operator sees it");
+
+    assert_eq!(node.line("direct list --as carol --json").ok().json()["rooms"], json!([]));
     assert_eq!(ids(&node.line("direct show alice --as carol --json").ok()), Vec::<String>::new());
+    for line in [&["direct", "show", &room][..], &["history", "--room", &room], &["direct", "send", &room, "hi"]] {
+        node.words(&[line, &["--as", "carol"]].concat()).fails(3, "unknown_target");
+    }
+    node.line("direct open nobody --as alice").fails(3, "unknown_target");
+    node.line("direct open alice --as alice").fails(2, "between two");
+    node.line("direct open channel/general --as alice").fails(2, "speak as");
+
+    let tail = Running::start(node.command(&["tail", "--room", &room, "--since", "1h", "--json", "--as", "bob"]));
+    assert!(tail.line().contains("\"d1\"") && tail.line().contains("\"d2\""));
+    assert!(tail.line().contains(&fourth));
+    node.line("direct send bob five --channel dev --as alice").ok();
+    let sixth = node.line("direct send bob six --as alice").ok().out.trim().to_owned();
+    assert!(tail.line().contains(&sixth), "what is said in another room is not shown");
 }

@@ -1,0 +1,252 @@
+//! `work …`: asking, doing, answering, refusing, following; and what is left after `kill -9`.
+
+use crate::ids;
+use crate::support::{Node, Ran, Running, until};
+use crate::talk::free_port;
+use serde_json::{Value, json};
+
+fn three() -> Node {
+    let node = Node::start();
+    for name in ["alice", "bob", "carol"] {
+        node.words(&["inbox", "--as", name]).ok();
+    }
+    node
+}
+
+/// Opens a unit; gives its id.
+fn ask(node: &Node, target: &str, more: &str) -> String {
+    let line = format!("work new {target} please --as alice {more}");
+    node.line(line.trim_end()).ok().out.trim().to_owned()
+}
+
+fn state(node: &Node, id: &str) -> Value {
+    node.words(&["work", "show", id, "--json"]).ok().json()["state"].clone()
+}
+
+/// States of the lines a watch printed.
+fn states(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["state"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn asked_done_and_told() {
+    let node = three();
+    let id = ask(&node, "bob", "--context c1 --deadline 10m --id report");
+    assert!(id.starts_with("work_"), "{id}");
+    let show = node.words(&["work", "show", "report", "--as", "alice", "--json"]).ok().json();
+    assert_eq!(
+        (&show["id"], &show["state"], &show["executor"]),
+        (&json!(id), &json!("submitted"), &json!("agent:bob"))
+    );
+    assert_eq!((&show["context"], &show["deadline_ms"]), (&json!("c1"), &json!(600_000)));
+    assert_eq!(show["events"][0]["event"]["payload"]["content"], "please");
+    node.line("work new bob again --id report --as alice").fails(5, "another unit");
+
+    let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
+    assert!(watch.line().contains("submitted"));
+    assert_eq!(node.words(&["work", "take", &id, "--as", "bob"]).ok().out, format!("{id} is working\n"));
+    node.words(&["work", "update", &id, "working", "--progress", "50%", "--message", "half way", "--as", "bob"]).ok();
+    node.words(&["work", "update", &id, "input_required", "--message", "which?", "--as", "bob"]).ok();
+    let text = node.words(&["work", "answer", &id, "this one", "--as", "alice", "--json"]).ok().json();
+    assert_eq!(text, json!({ "id": id, "state": "working" }));
+    std::fs::write(node.path("out.txt"), "the report").unwrap();
+    let file = node.path("out.txt");
+    let made = node.words(&["work", "artifact", &id, file.to_str().unwrap(), "--as", "bob", "--json"]).ok().json();
+    assert_eq!(made["artifact"], json!({ "id": "out.txt", "chunks": 1, "bytes": 10 }));
+    node.words(&["work", "complete", &id, "here you are", "--as", "bob"]).ok();
+    let lines: Vec<Value> = watch.rest().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(states(&lines), ["working", "working", "input_required", "working", "working", "completed"]);
+    assert_eq!(lines[4]["event"]["payload"]["artifact"]["parts"], json!([{ "text": "the report" }]));
+    let inbox = ids(&node.line("inbox --as alice --json").ok());
+    assert_eq!(inbox.len(), 5, "everything the executor said is mail of the requester");
+
+    // For people, and again for whoever comes late: the same events in the same order.
+    let late = node.words(&["work", "watch", &id, "--as", "bob"]).ok().out;
+    for said in ["alice: please", "50% half way", "which?", "this one", "artifact out.txt", "here you are"] {
+        assert!(late.contains(said), "{said}: {late}");
+    }
+    let show = node.words(&["work", "show", &id]).ok().out;
+    assert!(show.contains("completed") && show.contains("out.txt") && show.contains("here you are"), "{show}");
+}
+
+#[test]
+fn lists_by_role_and_state() {
+    let node = three();
+    node.line("channel join general --as bob").ok();
+    let direct = ask(&node, "bob", "");
+    let open = ask(&node, "channel/general", "");
+    node.words(&["work", "take", &direct, "--as", "bob"]).ok();
+    let list = |line: &str| {
+        let page = node.line(format!("work list --json {line}").trim_end()).ok().json();
+        page["works"].as_array().unwrap().iter().map(|w| w["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let (open, direct) = (open.as_str(), direct.as_str());
+    let table: [(&str, &[&str]); 10] = [
+        ("--as alice --mine", &[open, direct]),
+        ("--as bob --for-me", &[direct]),
+        ("--as bob --open-to-me", &[open]),
+        ("--as bob", &[open, direct]),
+        ("--as alice --for-me", &[]),
+        ("--as alice --state submitted", &[open]),
+        ("--as alice --state working,completed", &[direct]),
+        ("--as alice --channel general", &[open]),
+        ("--as alice --limit 1", &[open]),
+        ("", &[open, direct]),
+    ];
+    for (line, expected) in table {
+        assert_eq!(list(line), expected, "{line:?}: newest first; the operator sees all");
+    }
+    assert!(node.line("work list --as bob").ok().out.contains("channel/general"));
+    assert!(node.line("work list --for-me --as dave").ok().err.contains("no work"));
+    node.line("work list --state sleeping").fails(2, "state");
+}
+
+#[test]
+fn refusals_have_their_exits() {
+    let node = three();
+    let id = ask(&node, "bob", "");
+    let run = |words: &[&str]| node.words(words);
+    // Who is no part of it cannot tell it from one that never was.
+    for words in [
+        &["work", "show", &id][..],
+        &["work", "watch", &id],
+        &["work", "take", &id],
+        &["work", "cancel", &id],
+        &["work", "answer", &id, "x"],
+        &["work", "complete", &id],
+    ] {
+        let strange = run(&[words, &["--as", "carol"]].concat()).fails(3, "rialto work list");
+        let nothing: Vec<&str> =
+            words.iter().map(|w| if *w == id { "work_00000000000000000000000000" } else { w }).collect();
+        let nothing = run(&[&nothing[..], &["--as", "carol"]].concat()).fails(3, "unknown_target");
+        assert_eq!(strange.err.replace(&id, "work_00000000000000000000000000"), nothing.err);
+    }
+    run(&["work", "complete", &id, "--as", "alice"]).fails(4, "forbidden");
+    run(&["work", "cancel", &id, "--as", "bob"]).fails(4, "forbidden");
+    run(&["work", "update", &id, "submitted", "--as", "bob"]).fails(2, "cannot become");
+    run(&["work", "update", &id, "sleeping", "--as", "bob"]).fails(2, "payload.state");
+    run(&["work", "answer", &id, "unasked", "--as", "alice"]).fails(2, "cannot become");
+    run(&["work", "artifact", &id, "/nowhere/at/all", "--as", "bob"]).fails(3, "cannot read");
+    run(&["work", "cancel", &id, "changed my mind", "--as", "alice"]).ok();
+    run(&["work", "complete", &id, "--as", "bob"]).fails(5, "no_pending_request");
+    run(&["work", "watch", &id, "--as", "bob"]).fails(5, "was canceled");
+
+    node.line("work new nobody please --as alice").fails(3, "unknown_target");
+    node.line("work new alice please --as alice").fails(2, "somebody else");
+    node.line("work new core please --skill knitting --as alice").fails(3, "knitting");
+    node.line("work new bob please --deadline soon --as alice").fails(2, "span");
+    node.line("work new bob please --deadline 10ms --as alice").fails(2, "deadline_ms");
+    node.line("work new bob please --parent work_none --as alice").fails(3, "unknown_target");
+
+    // The first of many has it.
+    node.line("channel join general --as bob").ok();
+    node.line("channel join general --as carol").ok();
+    let open = ask(&node, "channel/general", "");
+    run(&["work", "take", &open, "--as", "carol"]).ok();
+    run(&["work", "take", &open, "--as", "bob"]).fails(5, "somebody else was faster");
+    run(&["work", "reject", &open, "not today", "--as", "carol"]).ok();
+    run(&["work", "watch", &open, "--as", "alice"]).fails(4, "was rejected");
+    let failed = ask(&node, "bob", "");
+    run(&["work", "fail", &failed, "no paper", "--as", "bob"]).ok();
+    run(&["work", "watch", &failed, "--as", "alice"]).fails(1, "failed");
+    let still = ask(&node, "bob", "");
+    run(&["work", "watch", &still, "--timeout", "1", "--as", "alice"]).fails(7, "has not ended");
+}
+
+#[test]
+fn waiting_for_the_end() {
+    let node = three();
+    let late = node.line("work new bob please --as alice --wait=1").fails(7, "has not ended");
+    assert!(late.err.contains("work_"), "the id is told all the same: {late:?}");
+    let words = ["work", "new", "bob", "sum", "--as", "alice", "--id", "w2", "--wait=60", "--json"];
+    let asking = node.command(&words);
+    let asking = std::thread::spawn(move || Ran::of(asking, ""));
+    let request = until("the request", || {
+        let list = node.line("work list --for-me --as bob --json").ok().json();
+        list["works"].as_array()?.iter().find(|w| w["aliases"] == json!(["w2"])).map(|w| w["request_id"].clone())
+    });
+    // Somebody who knows nothing of work answers, and that is the end.
+    node.words(&["send", "alice", "42", "--as", "bob", "--reply-to", request.as_str().unwrap()]).ok();
+    let done = asking.join().unwrap().ok().json();
+    assert_eq!((&done["state"], &done["last"]["event"]["payload"]["content"]), (&json!("completed"), &json!("42")));
+    // Who waits is asked at once.
+    let asking = node.command(&["work", "new", "bob", "which", "--as", "alice", "--id", "w3", "--wait=60"]);
+    let asking = std::thread::spawn(move || Ran::of(asking, ""));
+    let id = until("the request", || {
+        let list = node.line("work list --for-me --as bob --json").ok().json();
+        list["works"].as_array()?.iter().find(|w| w["aliases"] == json!(["w3"])).map(|w| w["id"].clone())
+    });
+    node.words(&["work", "update", id.as_str().unwrap(), "input_required", "--message", "red?", "--as", "bob"]).ok();
+    let asked = asking.join().unwrap().fails(7, "rialto work answer");
+    assert!(asked.out.contains("red?"), "{asked:?}");
+}
+
+#[test]
+fn a_large_file_comes_in_chunks() {
+    let node = three();
+    let id = ask(&node, "bob", "");
+    let text = "grüße ".repeat(100_000); // 800 kB, cut inside of characters if one is careless
+    std::fs::write(node.path("big.txt"), &text).unwrap();
+    std::fs::write(node.path("noise.bin"), [0xff, 0x00, 0x80]).unwrap();
+    for name in ["big.txt", "noise.bin"] {
+        let file = node.path(name);
+        node.words(&["work", "artifact", &id, file.to_str().unwrap(), "--as", "bob"]).ok();
+    }
+    let show = node.words(&["work", "show", &id, "--as", "alice", "--json"]).ok().json();
+    let artifacts = show["artifacts"].as_array().unwrap();
+    assert_eq!((&artifacts[0]["id"], &artifacts[0]["chunks"]), (&json!("big.txt"), &json!(4)));
+    assert_eq!((&artifacts[0]["last"], &artifacts[1]["last"]), (&json!(true), &json!(true)));
+    let parts = |name: &str| {
+        let events = show["events"].as_array().unwrap().iter().map(|e| &e["event"]["payload"]);
+        events.filter(|p| p["artifact"]["id"] == name).map(|p| p["artifact"]["parts"][0].clone()).collect::<Vec<_>>()
+    };
+    let whole: String = parts("big.txt").iter().map(|part| part["text"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(whole, text);
+    assert_eq!(parts("noise.bin"), [json!({ "base64": "/wCA" })]);
+    node.typed(&format!("work artifact {id} - --name big.txt --as bob"), "short").ok();
+    let show = node.words(&["work", "show", &id, "--as", "alice", "--json"]).ok().json();
+    assert_eq!(show["artifacts"][0]["chunks"], 1, "the same name again replaces it");
+}
+
+#[test]
+fn parts_skills_and_silence() {
+    let node = three();
+    let join = json!({ "type": "network.agent.join", "source": "agent:carol", "target": "core", "payload": { "capabilities": ["sum"] } });
+    node.typed("stdio", &format!("{join}\n")).ok();
+    let by_skill = ask(&node, "core", "--skill sum");
+    assert_eq!(node.words(&["work", "show", &by_skill, "--json"]).ok().json()["executor"], "agent:carol");
+    let root = ask(&node, "bob", "");
+    let part = node.words(&["work", "new", "carol", "a part", "--parent", &root, "--as", "bob"]).ok().out;
+    let part = part.trim();
+    let list = node.words(&["work", "list", "--parent", &root, "--json", "--as", "bob"]).ok().json();
+    assert_eq!((list["works"].as_array().unwrap().len(), &list["works"][0]["id"]), (1, &json!(part)));
+    node.words(&["work", "cancel", &root, "--as", "alice"]).ok();
+    assert_eq!(state(&node, part), "canceled", "what it was part of has ended");
+    node.words(&["work", "watch", part, "--as", "carol"]).fails(5, "parent_ended");
+}
+
+#[test]
+fn pending_work_survives_kill_9() {
+    let mut node = Node::start_with(&["--listen", &free_port()]);
+    node.line("inbox --as bob").ok();
+    node.line("inbox --as alice").ok();
+    let id = ask(&node, "bob", "--deadline 1h --id job");
+    node.words(&["work", "update", &id, "working", "--message", "begun", "--as", "bob"]).ok();
+    let before = node.words(&["work", "show", &id, "--json"]).ok().json();
+    let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
+    assert!(watch.line().contains("submitted") && watch.line().contains("begun"));
+    node.kill();
+    node.restart();
+    let mut after = node.words(&["work", "show", &id, "--json"]).ok().json();
+    assert_eq!(after["executor_status"], "offline", "it is visible as such");
+    after["executor_status"] = before["executor_status"].clone();
+    assert_eq!(after, before);
+    assert_eq!(ids(&node.line("inbox --as alice --json").ok()).len(), 1, "unread mail");
+    node.words(&["work", "complete", "job", "--as", "bob"]).fails(3, "unknown_target"); // a name is its giver's
+    node.words(&["work", "complete", &id, "done after all", "--as", "bob"]).ok();
+    assert!(watch.rest().contains("done after all"), "a watch goes on over the restart");
+    node.kill();
+    node.restart();
+    assert_eq!(state(&node, &id), "completed");
+    node.words(&["work", "complete", &id, "--as", "bob"]).fails(5, "has ended");
+}
