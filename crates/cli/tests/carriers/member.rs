@@ -248,6 +248,46 @@ impl Member {
         }
     }
 
+    /// Asks for history; gives the ids of what came, or the code of the refusal.
+    pub async fn query(&mut self, id: &str, filters: &Value) -> Result<Result<Vec<String>, String>, String> {
+        let draft = Draft { kind: "network.events.query", ..Draft::note(id, "core", &filters.to_string()) };
+        let path = format!("/v1/ws/{}/events", self.place.network);
+        let code = |error: &Value| error["code"].as_str().unwrap_or_default().to_owned();
+        match self.link.as_mut().ok_or("not connected")? {
+            Link::Http { http, .. } | Link::Sse { http, .. } => {
+                let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
+                let json = answer.json();
+                Ok(if answer.status == 200 {
+                    Ok(ids_of(&json["data"]["response"]["payload"]))
+                } else {
+                    Err(code(&json["error"]))
+                })
+            }
+            Link::Grpc { client, .. } => {
+                let request = pb::SendRequest { network: self.place.network.clone(), events: vec![draft.protobuf()] };
+                let reply = client.send(bearing(request, &self.session)).await.map_err(|s| format!("{s:?}"))?;
+                let result = reply.into_inner().results.into_iter().next().ok_or("no result")?;
+                if let Some(error) = result.error {
+                    return Ok(Err(error.code));
+                }
+                let got = Got::of_protobuf(result.response.ok_or("no response")?)?;
+                Ok(Ok(ids_of(&got.payload())))
+            }
+            Link::Stream(line) => {
+                line.send(&draft)?;
+                loop {
+                    let got = self.pushed().await?;
+                    match (got.kind.as_str(), got.in_reply_to() == Some(id)) {
+                        ("network.events.response", true) => return Ok(Ok(ids_of(&got.payload()))),
+                        ("network.event.error", true) => return Ok(Err(code(&got.payload()))),
+                        ("network.event.ack", true) => {}
+                        _ => self.waiting.push_back(got),
+                    }
+                }
+            }
+        }
+    }
+
     /// The answer of a stream to one of our events; what else comes is kept.
     async fn answer(&mut self, id: &str) -> Sent {
         loop {
@@ -355,6 +395,12 @@ impl Member {
         }
         Ok(())
     }
+}
+
+/// Ids of the events of a page.
+fn ids_of(page: &Value) -> Vec<String> {
+    let events = page["events"].as_array().unwrap_or_else(|| panic!("no page: {page}"));
+    events.iter().map(|event| event["id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[derive(serde::Deserialize)]

@@ -179,7 +179,7 @@ impl pb::network_server::Network for Service {
         };
         let mut results = Vec::with_capacity(answers.len());
         for answered in answers {
-            results.push(self.result(&call, answered).await?);
+            results.push(self.result(&call, &answered).await);
         }
         Ok(Response::new(pb::SendReply { results }))
     }
@@ -261,22 +261,24 @@ impl pb::network_server::Network for Service {
 }
 
 impl Service {
-    async fn result(&self, call: &Call, answered: Answered) -> Result<pb::SendResult, Status> {
+    /// Every event has its own result: what is refused after others were taken must not hide that they were.
+    async fn result(&self, call: &Call, answered: &Answered) -> pb::SendResult {
         let event_id = answered.event_id().unwrap_or_default().to_owned();
-        let accepted = match answered.result {
-            Err(fault) => {
-                let named = Some(event_id.as_str()).filter(|id| !id.is_empty());
-                return Ok(pb::SendResult {
-                    error: Some(map::error_of(&fault, named)),
-                    event_id,
-                    ..Default::default()
-                });
-            }
+        let failed = |fault: &Fault| {
+            let named = Some(event_id.as_str()).filter(|id| !id.is_empty());
+            let error = Some(map::error_of(fault, named));
+            pb::SendResult { error, event_id: event_id.clone(), ..Default::default() }
+        };
+        let accepted = match &answered.result {
+            Err(fault) => return failed(fault),
             Ok(accepted) => accepted,
         };
         let mut response = accepted.response.as_ref().map(|e| event_of(e.json()));
         if let Some(query) = &answered.query {
-            let page = call.network.query(&call.caller, query).await.map_err(|f| refused(&f, None))?;
+            let page = match call.network.query(&call.caller, query).await {
+                Ok(page) => page,
+                Err(fault) => return failed(&fault),
+            };
             let payload = crate::wire::page_json(&page.events, page.has_more, page.next, false);
             response = Some(event_of(
                 crate::wire::server_event(
@@ -289,13 +291,13 @@ impl Service {
                 .json(),
             ));
         }
-        Ok(pb::SendResult {
-            event_id,
+        pb::SendResult {
             seq: accepted.seq.unwrap_or(0),
             duplicate: accepted.duplicate,
             event: accepted.event.as_ref().map(|r| event_of(r.event.json())),
             response,
             error: None,
-        })
+            event_id,
+        }
     }
 }
