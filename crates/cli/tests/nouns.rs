@@ -7,6 +7,8 @@
 mod event;
 #[path = "carriers/line.rs"]
 mod line;
+#[path = "nouns/matrix.rs"]
+mod matrix;
 #[allow(dead_code, reason = "this test reads by queries")]
 #[path = "carriers/member.rs"]
 mod member;

@@ -156,12 +156,31 @@ fn page_as_written(page: &str) {
     let commands: Vec<Typed> = blocks.flat_map(|block| typed(block.split("```").next().unwrap())).collect();
     assert!(!commands.is_empty(), "{page} has no commands");
     let node = Node::start();
+    // What a command gives a name to is there for those below it.
+    let mut named = String::new();
     for typed in &commands {
-        check(typed, &Ran::of(shell(&node, &typed.command), ""));
+        let name =
+            typed.command.split_once('=').map(|(name, _)| name).filter(|n| n.bytes().all(|b| b.is_ascii_lowercase()));
+        let tell = name.map(|name| format!("\ndeclare -p {name}")).unwrap_or_default();
+        let ran = Ran::of(shell(&node, &format!("{named}{}{tell}", typed.command)), "");
+        check(typed, &ran);
+        if name.is_some() {
+            named.push_str(&ran.out);
+        }
     }
 }
 
 #[test]
 fn the_page_on_mods_as_written() {
     page_as_written("mods.md");
+}
+
+#[test]
+fn the_page_on_conversations_as_written() {
+    page_as_written("conversations.md");
+}
+
+#[test]
+fn the_page_on_work_as_written() {
+    page_as_written("work.md");
 }
