@@ -66,6 +66,9 @@ fn event(state: &mut State, record: &EventRecord) {
     }
     if record.stored {
         state.lists.kept.insert(seq);
+        if more.is_some_and(|more| more.fleeting) && record.dies_at.is_some() {
+            state.book.fleeting.insert(seq, keys().collect());
+        }
     } else {
         // A unit's events are held as long as the unit is known.
         let waiting = audience + u32::from(mark.is_some());
@@ -205,6 +208,20 @@ fn release(state: &mut State, seq: Seq) {
     }
 }
 
+/// Short lives that ended; what was to leave history with its life does. Its deliveries have ended before.
+fn lapsed(state: &mut State, through: Millis) {
+    let later = state.deaths.split_off(&(through.saturating_add(1), 0));
+    for (_, seq) in std::mem::replace(&mut state.deaths, later) {
+        state.book.short_lived.remove(&seq);
+        if let Some(streams) = state.book.fleeting.remove(&seq) {
+            state.lists.forget(&streams, seq);
+            state.book.receipts.remove(&seq);
+            state.book.narrowed.remove(&seq);
+            state.book.verdicts.remove(&seq);
+        }
+    }
+}
+
 /// Nobody waits for the event and history does not keep it: nothing of it stays.
 fn forget(state: &mut State, seq: Seq) {
     if let Some(unstored) = state.book.unstored.remove(&seq) {
@@ -332,10 +349,7 @@ fn change(state: &mut State, change: &Change) {
             state.book.mods_revision += 1;
         }
         Change::Dead { member, reason, at, seqs } => dead(state, *member, reason, *at, seqs),
-        Change::Lapsed { through } => {
-            state.book.short_lived.retain(|_, at| *at > *through);
-            state.deaths.retain(|(at, _)| *at > *through);
-        }
+        Change::Lapsed { through } => lapsed(state, *through),
         Change::Leapt { by } => leapt(state, *by),
         Change::Purged { through } => purge(state, *through),
         Change::Redacted { seq } => {
@@ -512,6 +526,7 @@ fn purge(state: &mut State, through: Seq) {
     state.book.purged = state.book.purged.max(through);
     state.book.narrowed.retain(|seq, _| *seq > through || waiting.contains_key(seq));
     state.book.verdicts.retain(|seq, _| *seq > through);
+    state.book.fleeting = state.book.fleeting.split_off(&through.saturating_add(1));
     state.book.redacted = state.book.redacted.split_off(&through.saturating_add(1));
     state.book.leaps.retain(|(seq, _)| *seq > through || waiting.keys().next().is_some_and(|first| first <= seq));
     let needed = waiting.keys().next().copied().unwrap_or(through + 1).min(through + 1);

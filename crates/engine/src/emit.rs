@@ -10,7 +10,7 @@ use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen, Stop};
 use crate::membership;
-use crate::mods::{self, persistence};
+use crate::mods::{self, persistence, workspace};
 use crate::presence::Live;
 use crate::principal::Principal;
 use crate::record::{Change, EventRecord, More, Record};
@@ -47,6 +47,8 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) payload: Option<String>,
     /// What the event is known by again, where its stored form may differ from what was sent.
     pub(crate) sent_body: Option<[u8; 16]>,
+    /// Events that were looked up for this one.
+    pub(crate) found: &'d [(String, Option<Arc<EventRecord>>)],
 }
 
 impl Draft<'_, '_> {
@@ -125,7 +127,8 @@ fn emitted<'d, 'a>(
     may_emit(state, member, envelope)?;
     let mut draft = draft(state, input, member, address, metadata)?;
     let rewritten = ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
-        || draft.metadata.get("work").is_some();
+        || draft.metadata.get("work").is_some()
+        || workspace::rewrites(state, &draft);
     if envelope.id.is_some() && rewritten {
         draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
     }
@@ -390,6 +393,7 @@ fn draft<'d, 'a>(
         more: None,
         payload: None,
         sent_body: None,
+        found: &input.answers.found,
     })
 }
 
@@ -431,9 +435,11 @@ pub(crate) fn commit(
         }
         _ => None,
     };
+    let message = workspace::message(state, &draft)?;
     let stamp = state.stamp(now.wall);
     let mut metadata = std::mem::take(&mut draft.metadata);
-    let ephemeral = metadata.ephemeral == Some(true) && !kind.starts_with("network.");
+    let ephemeral = metadata.ephemeral.unwrap_or_else(|| workspace::is_ephemeral(state, kind));
+    let ephemeral = ephemeral && !kind.starts_with("network.");
     if let Some(StreamKey::Inbox(to)) = draft.route.stream
         && !ephemeral
         && state.is_tracked()
@@ -455,6 +461,11 @@ pub(crate) fn commit(
     };
     mods::guard(state, live, &view, now)?;
     mods::transform(state, &mut view);
+    // The keys of mod/workspace are its own: its place among the transforms does not matter.
+    let meant = message.map(|message| message.transform(state, live, &draft, &mut metadata)).unwrap_or_default();
+    if ephemeral && metadata.ephemeral.is_none() {
+        metadata.set("ephemeral", "true".to_owned());
+    }
     let seq = if ephemeral { 0 } else { state.next_seq() + fx.events() };
     let own = match &draft.envelope.id {
         Some(_) => [0; 26],
@@ -480,6 +491,9 @@ pub(crate) fn commit(
     if let Some(channel) = seat {
         fx.change(Change::Seated { channel, member: draft.member });
     }
+    if let Some(StreamKey::Channel(channel)) = draft.route.stream {
+        meant.seats.iter().for_each(|member| fx.change(Change::Seated { channel, member: *member }));
+    }
     if ephemeral {
         let event = Arc::new(event);
         fx.after.push(Effect::Signal { event: event.clone(), route: draft.route.clone() });
@@ -495,10 +509,12 @@ pub(crate) fn commit(
         };
         return Ok(Accepted { event: Some(Arc::new(shown)), ..Accepted::default() });
     }
-    let dies_at =
-        metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| stamp + ttl.min(TTL_MS_MAX));
-    if draft.sent_body.is_some() && (draft.more.is_some() || draft.payload.is_some()) {
-        draft.more.get_or_insert_with(|| Box::new(More::default())).sent_body = draft.sent_body;
+    let ttl = metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| ttl.min(TTL_MS_MAX));
+    let dies_at = [ttl, meant.life_ms].into_iter().flatten().min().map(|life| stamp.saturating_add(life));
+    meant.note(&mut draft.more);
+    let changed = draft.more.is_some() || draft.payload.is_some() || workspace::active(state, kind).is_some();
+    if draft.sent_body.is_some() && changed {
+        draft.more.get_or_insert_default().sent_body = draft.sent_body;
     }
     let record = Arc::new(EventRecord {
         event,

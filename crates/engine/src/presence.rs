@@ -3,7 +3,7 @@
 use crate::input::{Clock, Emit};
 use crate::mods::analytics::Analytics;
 use crate::mods::rate_limiter::Buckets;
-use crate::state::MemberId;
+use crate::state::{ChannelId, MemberId};
 use crate::work::UnitNo;
 use rialto_model::{Fault, Millis, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -117,6 +117,8 @@ pub struct Live {
     pub floors_from: MemberId,
     /// Steady time of the first tick.
     pub(crate) began: Option<Millis>,
+    /// Messages of agents in a row, by channel.
+    pub(crate) streaks: BTreeMap<ChannelId, u64>,
     /// When open work was last heard of by progress that is never stored, steady time.
     pub(crate) progress: BTreeMap<UnitNo, Millis>,
 }

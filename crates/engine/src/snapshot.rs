@@ -46,6 +46,7 @@ impl State {
             types: Vec::new(),
             threads: Vec::new(),
             unstored: Default::default(),
+            fleeting: Default::default(),
             narrowed: Default::default(),
             short_lived: Default::default(),
             times: Vec::new(),

@@ -320,6 +320,9 @@ pub struct Book {
     pub resources: BTreeMap<ResourceNo, Resource>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_resource: ResourceNo,
+    /// Events that leave history at the end of their life, with the lists that hold each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fleeting: BTreeMap<Seq, Vec<StreamKey>>,
     /// Direct rooms by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Room>,

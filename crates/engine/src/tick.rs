@@ -200,7 +200,7 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
     }
     for end in ends {
         let mut by_source: BTreeMap<MemberId, Vec<Seq>> = BTreeMap::new();
-        for seq in &end.seqs {
+        for seq in end.seqs.iter().filter(|seq| !state.book.fleeting.contains_key(seq)) {
             if let Some(source) = sources.get(seq) {
                 by_source.entry(*source).or_default().push(*seq);
             }
@@ -212,11 +212,13 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
     }
 }
 
-/// Records the end of deliveries; a notice of earlier dead letters ends without becoming one itself.
+/// Records the end of deliveries; a notice of earlier dead letters ends without becoming one itself, and so does what
+/// was to be forgotten anyway.
 fn record_end(state: &State, end: &End<'_>, now: Clock, fx: &mut Effects) {
     let notice = state.types.get(DEAD_NOTICE).map(|number| StreamKey::Type(*number));
-    let is_notice = |seq: &Seq| notice.is_some_and(|key| state.lists.contains(key, *seq));
-    let (quiet, letters): (Vec<Seq>, Vec<Seq>) = end.seqs.iter().partition(|seq| is_notice(seq));
+    let is_quiet =
+        |seq: &Seq| notice.is_some_and(|key| state.lists.contains(key, *seq)) || state.book.fleeting.contains_key(seq);
+    let (quiet, letters): (Vec<Seq>, Vec<Seq>) = end.seqs.iter().partition(|seq| is_quiet(seq));
     let at = state.stamp(now.wall);
     for seqs in ranges(&letters).chunks(DEAD_RANGES_MAX) {
         fx.change(Change::Dead { member: end.recipient, reason: end.reason.into(), at, seqs: seqs.to_vec() });

@@ -70,6 +70,8 @@ pub const CHANNEL_TITLE_CHARS_MAX: usize = 512;
 pub const VIA_NETWORKS_MAX: usize = 8;
 /// Addresses in `metadata.to`; more is `invalid_event`.
 pub const TO_ADDRESSES_MAX: usize = 256;
+/// Content of one message in a network with mod/workspace; more is `too_large`.
+pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Names one message can mention; those after them are not looked at.
 pub const MENTIONS_MAX: usize = 64;
 /// One file, or other content of a resource; more is `too_large`.

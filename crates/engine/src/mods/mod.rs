@@ -49,7 +49,8 @@ impl Mode {
 }
 
 /// The mods of this build.
-pub const STANDARD: &[&str] = &["auth", "rate-limiter", "access-control", "enrichment", "persistence", "analytics"];
+pub const STANDARD: &[&str] =
+    &["auth", "rate-limiter", "access-control", "enrichment", "workspace", "persistence", "analytics"];
 
 /// A loaded mod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +77,7 @@ impl ModConfig {
             "rate-limiter" => (Mode::Guard, 10),
             "access-control" => (Mode::Guard, 20),
             "enrichment" => (Mode::Transform, 30),
+            "workspace" => (Mode::Transform, 50),
             "persistence" => (Mode::Observe, 90),
             "analytics" => (Mode::Observe, 100),
             _ => return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not one of this build's mods"))),

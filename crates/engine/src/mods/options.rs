@@ -28,6 +28,8 @@ pub enum Kind {
     Rules,
     /// Any JSON object.
     Object,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 /// One setting of a mod.
@@ -89,6 +91,29 @@ const PERSISTENCE: &[Setting] = &[
     setting("skip", Kind::Globs, "[]", "Types history does not keep."),
     setting("purge_interval_s", Kind::Number(0.0, DAYS_MAX * 86_400.0), "3600", "Seconds between purges."),
 ];
+const WORKSPACE: &[Setting] = &[
+    setting("mention_routing", Kind::Flag, "true", "Writes into each message in a channel who should answer it."),
+    setting(
+        "agent_default",
+        Kind::Word(&["master", "none"]),
+        r#""master""#,
+        "Who answers an agent that mentions nobody: the channel's master, or none.",
+    ),
+    setting("loop_limit", Kind::Whole(1, 1_000_000), "20", "Agent messages in a row after which nobody should answer."),
+    setting("auto_title", Kind::Flag, "true", "Titles a session after its first message of a human."),
+    setting(
+        "auto_archive_days",
+        Kind::Whole(0, 36_500),
+        "30",
+        "Days a session may rest before it is archived; 0 is for ever.",
+    ),
+    setting(
+        "status_ttl_s",
+        Kind::Whole(1, 36_500 * 86_400),
+        "86400",
+        "Seconds messages of kind status and thinking are kept.",
+    ),
+];
 const ANALYTICS: &[Setting] = &[
     setting("window_s", Kind::Whole(1, 86_400), "60", "Seconds of the moving window."),
     setting(
@@ -107,6 +132,7 @@ pub fn of(name: &str) -> Option<&'static [Setting]> {
         "rate-limiter" => Some(RATE_LIMITER),
         "access-control" => Some(ACCESS_CONTROL),
         "enrichment" => Some(ENRICHMENT),
+        "workspace" => Some(WORKSPACE),
         "persistence" => Some(PERSISTENCE),
         "analytics" => Some(ANALYTICS),
         _ => None,
@@ -147,6 +173,7 @@ impl Kind {
             Kind::Limits => value.as_object().is_some_and(|map| map.values().all(|limit| Kind::Limit.takes(limit))),
             Kind::Rules => value.as_object().is_some_and(|map| map.iter().all(|(key, rule)| is_rule(key, rule))),
             Kind::Object => value.is_object(),
+            Kind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         }
     }
 }
@@ -172,6 +199,7 @@ impl std::fmt::Display for Kind {
             Kind::Limits => f.write_str("an object of {rate, burst} by pattern"),
             Kind::Rules => f.write_str("an object of access rules for read, write, invoke and admin"),
             Kind::Object => f.write_str("an object"),
+            Kind::Word(words) => write!(f, "one of {}", words.join(", ")),
         }
     }
 }
@@ -218,6 +246,8 @@ mod tests {
             ("access-control", json!({ "default_permissions": { "own": "owner" } }), "an object of access rules"),
             ("enrichment", json!({ "static": { "team": "a" } }), ""),
             ("enrichment", json!({ "static": [] }), "expected an object"),
+            ("workspace", json!({ "agent_default": "none", "loop_limit": 3 }), ""),
+            ("workspace", json!({ "agent_default": "all" }), "expected one of master, none"),
             ("persistence", json!({ "retention_days": 0, "max_events": 10 }), ""),
             ("persistence", json!({ "max_events": 0.5 }), "expected a whole number from 0"),
             ("analytics", json!({ "top_n": limits::ANALYTICS_TOP_MAX }), ""),

@@ -14,6 +14,9 @@ pub struct More {
     /// What it does to a work unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkMark>,
+    /// It leaves history at the end of its life.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fleeting: bool,
     /// Start of the SHA-256 of the canonical body as it was sent, where the stored one differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_body: Option<[u8; 16]>,

@@ -29,4 +29,5 @@ mod routing;
 mod status;
 mod visibility;
 mod work;
+mod workspace;
 mod world;

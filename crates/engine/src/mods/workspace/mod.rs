@@ -1,3 +1,182 @@
-//! The workspace extension: who is meant by a message in a channel (OpenAgents sheet, section 6).
+//! mod/workspace: who is meant by a message in a channel, and how long a status lives (OpenAgents sheet, section 6).
+//!
+//! Invariant: without the mod its types are plain extension events.
+//! Not here: which names a text mentions (`mentions`), who of them is meant (`route`).
 
 pub mod mentions;
+mod route;
+
+use super::ModConfig;
+use crate::emit::Draft;
+use crate::input::{Question, Stop};
+use crate::presence::Live;
+use crate::record::{EventRecord, More};
+use crate::route::StreamKey;
+use crate::state::{ChannelId, Member, MemberId, State};
+use rialto_model::metadata::Metadata;
+use rialto_model::{ErrorCode, Fault, Millis, limits};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A message.
+pub(crate) const POSTED: &str = "workspace.message.posted";
+/// What somebody is doing.
+const STATUS: &str = "workspace.message.status";
+/// Nobody is meant: an empty list would wake everybody in older clients.
+pub(crate) const NO_RESPONSE: &str = "__no_response__";
+/// Agent messages in a row after which nobody is asked to answer, unless the mod says otherwise.
+const LOOP_LIMIT: u64 = 20;
+/// How long a status is kept, unless the mod says otherwise.
+const STATUS_TTL_S: u64 = 86_400;
+
+/// The mod, if it is loaded and looks at events of this type.
+pub(crate) fn active<'s>(state: &'s State, kind: &str) -> Option<&'s ModConfig> {
+    let is_ours = kind.starts_with("workspace.");
+    is_ours.then(|| state.book.mods.iter().find(|m| m.name.as_ref() == "workspace" && m.intercepts(kind))).flatten()
+}
+
+/// Whether the event goes to who is there and is forgotten, although it does not say so.
+pub(crate) fn is_ephemeral(state: &State, kind: &str) -> bool {
+    kind == STATUS && active(state, kind).is_some()
+}
+
+/// Whether the mod writes into the metadata of this event.
+pub(crate) fn rewrites(state: &State, draft: &Draft<'_, '_>) -> bool {
+    let kind = draft.envelope.kind.as_ref();
+    kind == POSTED && matches!(draft.route.stream, Some(StreamKey::Channel(_))) && active(state, kind).is_some()
+}
+
+/// What a message is, by its `message_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Somebody may be meant by it.
+    Talk,
+    /// Wakes nobody.
+    Quiet,
+    /// Wakes nobody, and is gone after a while.
+    Fleeting,
+}
+
+/// A message the mod looks at.
+#[derive(Debug)]
+pub(crate) struct Message<'s> {
+    config: &'s ModConfig,
+    sort: Sort,
+    said: Value,
+    /// The event it answers, as far as it is known.
+    answers: Option<Arc<EventRecord>>,
+}
+
+/// Reads a message before anything is decided about it; what it answers may have to be looked up first.
+pub(crate) fn message<'s>(state: &'s State, draft: &Draft<'_, '_>) -> Result<Option<Message<'s>>, Stop> {
+    let kind = draft.envelope.kind.as_ref();
+    let Some(config) = (kind == POSTED).then(|| active(state, kind)).flatten() else { return Ok(None) };
+    let said: Value = serde_json::from_str(&draft.envelope.payload)
+        .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
+    if said.get("content").and_then(Value::as_str).is_some_and(|text| text.len() > limits::MESSAGE_BYTES_MAX) {
+        let text = format!("a message is at most {} bytes", limits::MESSAGE_BYTES_MAX);
+        return Err(Fault::new(ErrorCode::TooLarge, text).field("payload.content").into());
+    }
+    let sort = match said.get("message_type").and_then(Value::as_str) {
+        Some("status" | "thinking") => Sort::Fleeting,
+        Some("todos") => Sort::Quiet,
+        _ => Sort::Talk,
+    };
+    let mut message = Message { config, sort, said, answers: None };
+    if message.is_routed()
+        && let (Some(StreamKey::Channel(channel)), Some(id)) = (draft.route.stream, draft.metadata.text("in_reply_to"))
+        && !id.is_empty()
+        && route::mentioned(state, channel, draft.member, &message.said).is_empty()
+    {
+        match draft.found.iter().find(|(known, _)| *known == id) {
+            Some((_, record)) => message.answers.clone_from(record),
+            None => return Err(Stop::Ask(Box::new(Question::Find { id: id.into_owned() }))),
+        }
+    }
+    Ok(Some(message))
+}
+
+/// What the mod makes of a message besides its metadata.
+#[derive(Debug, Default)]
+pub(crate) struct Meant {
+    /// Seated with the message, so that they receive it.
+    pub(crate) seats: Vec<MemberId>,
+    /// How long it is kept.
+    pub(crate) life_ms: Option<Millis>,
+    mentions: Vec<MemberId>,
+}
+
+impl Message<'_> {
+    fn is_routed(&self) -> bool {
+        self.sort == Sort::Talk && self.config.flag("mention_routing", true)
+    }
+
+    fn whole(&self, key: &str, default: u64) -> u64 {
+        self.config.config.get(key).and_then(Value::as_u64).unwrap_or(default)
+    }
+
+    /// Writes who is meant into the metadata, and counts how long agents have been among themselves.
+    pub(crate) fn transform(
+        &self,
+        state: &State,
+        live: &mut Live,
+        draft: &Draft<'_, '_>,
+        metadata: &mut Metadata<'_>,
+    ) -> Meant {
+        let mut meant = Meant::default();
+        if self.sort == Sort::Fleeting {
+            meant.life_ms = Some(self.whole("status_ttl_s", STATUS_TTL_S).saturating_mul(1000));
+        }
+        let Some(StreamKey::Channel(channel)) = draft.route.stream else { return meant };
+        if self.sort != Sort::Talk || !self.is_routed() {
+            return meant;
+        }
+        let by_human = state.member(draft.member).is_some_and(Member::is_human);
+        let streak = self.streak(live, channel, by_human);
+        let found = route::mentioned(state, channel, draft.member, &self.said);
+        let (targets, seats) = route::allowed(state, channel, draft.member, &found);
+        let delegates = !by_human && targets.iter().any(|id| state.member(*id).is_some_and(|m| !m.is_human()));
+        meant.mentions.clone_from(&targets);
+        let targets = if found.is_empty() {
+            let master_answers = self.config.config.get("agent_default").and_then(Value::as_str) != Some("none");
+            let answers = self.answers.as_deref();
+            route::default(state, channel, draft.member, answers, master_answers).into_iter().collect()
+        } else {
+            targets
+        };
+        meant.seats = seats;
+        let mut names: Vec<String> = targets.iter().filter_map(|id| route::shown(state, *id)).collect();
+        if names.is_empty() || streak > self.whole("loop_limit", LOOP_LIMIT) {
+            names = vec![NO_RESPONSE.to_owned()];
+        }
+        metadata.set("target_agents", json!(names).to_string());
+        if delegates {
+            metadata.set("delegated_by", json!(draft.address).to_string());
+        }
+        meant
+    }
+
+    /// Messages of agents in a row in this channel, this one among them.
+    fn streak(&self, live: &mut Live, channel: ChannelId, by_human: bool) -> u64 {
+        if by_human {
+            live.streaks.remove(&channel);
+            return 0;
+        }
+        let streak = live.streaks.entry(channel).or_default();
+        *streak += 1;
+        *streak
+    }
+}
+
+impl Meant {
+    /// Notes in the record what the metadata does not say.
+    pub(crate) fn note(self, more: &mut Option<Box<More>>) {
+        if self.mentions.is_empty() && self.life_ms.is_none() {
+            return;
+        }
+        let more = more.get_or_insert_default();
+        more.mentions = self.mentions;
+        // What moves a work unit is kept as long as the unit is.
+        more.fleeting = self.life_ms.is_some() && more.work.is_none();
+    }
+}
