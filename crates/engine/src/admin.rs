@@ -2,8 +2,10 @@
 
 use crate::channels;
 use crate::input::{Clock, Effect, Effects};
+use crate::invites;
 use crate::membership;
 use crate::mods::manage::{self, Patch};
+use crate::mods::workspace::sessions;
 use crate::mods::{ModConfig, Mode};
 use crate::presence::Live;
 use crate::record::Change;
@@ -45,6 +47,14 @@ pub enum AdminOp {
     OrderMods(Option<Mode>, Vec<String>),
     /// Marks an event as redacted; the node overwrites its bytes.
     Redact(Seq),
+    /// Makes a session: {name?, title?, master?, participants?, created_by?}.
+    OpenSession(Value),
+    /// Changes what a channel says of itself: {title?, status?, starred?, master_agent?, auto_title?}.
+    SetChannel(String, Value),
+    /// Invites somebody; the second is the SHA-256 of the secret.
+    Invite(Value, [u8; 32]),
+    /// Ends an invitation; only who knows its secret, if that is given.
+    EndInvite(String, Option<[u8; 32]>),
     /// Makes a channel that belongs to nobody.
     CreateChannel(String),
 }
@@ -112,6 +122,10 @@ pub(crate) fn decide(
             }
             Ok(json!({ "seq": seq, "status": "redacted" }))
         }
+        AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
+        AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),
+        AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
+        AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;
             channels::may_create(state, name)?;

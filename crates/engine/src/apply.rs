@@ -1,6 +1,7 @@
 //! Applying records: the only way durable state changes, live and on replay. Never decides anything.
 
 use crate::conversations::NOWHERE;
+use crate::invites;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
 use crate::route::StreamKey;
@@ -307,13 +308,17 @@ fn change(state: &mut State, change: &Change) {
                 status: ChannelStatus::Active,
                 starred: false,
                 resume_from: resume_from.clone(),
+                title_manual: false,
+                archived_at: None,
                 seated: Vec::new(),
             });
             state.channels.insert(name.as_str().into(), *channel);
         }
         Change::ChannelStatus { channel, status } => {
+            let at = state.book.last_stamp;
             if let Some(c) = state.book.channels.get_mut(*channel as usize) {
                 c.status = *status;
+                c.archived_at = (*status == ChannelStatus::Archived).then_some(at);
                 if *status == ChannelStatus::Deleted {
                     let name = c.name.clone();
                     state.channels.shift_remove(&name);
@@ -323,6 +328,13 @@ fn change(state: &mut State, change: &Change) {
         Change::ChannelMaster { channel, master } => {
             if let Some(c) = state.book.channels.get_mut(*channel as usize) {
                 c.master = *master;
+            }
+        }
+        Change::ChannelSet { channel, title, title_manual, starred } => {
+            if let Some(c) = state.book.channels.get_mut(*channel as usize) {
+                c.title = title.clone().unwrap_or(std::mem::take(&mut c.title));
+                c.title_manual = title_manual.unwrap_or(c.title_manual);
+                c.starred = starred.unwrap_or(c.starred);
             }
         }
         Change::Seated { channel, member } => {
@@ -357,6 +369,11 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
         Change::ResourceGone { resource } => resources::gone(state, *resource),
+        Change::Invited { invitation, record } => {
+            state.book.invites.insert(invitation.clone(), record.clone());
+        }
+        Change::InviteUsed { invitation, ended } => invites::used(state, invitation, *ended),
+        Change::InvitesLapsed { through } => state.book.invites.retain(|_, invite| invite.expires_at > *through),
         Change::RoomOpened { room, record } => {
             state.enter_room(*room, record);
             state.book.rooms.push(record.clone());

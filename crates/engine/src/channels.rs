@@ -3,6 +3,7 @@
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::membership::find_named;
+use crate::mods::workspace::sessions;
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
@@ -39,7 +40,7 @@ fn is_master(state: &State, member: MemberId) -> bool {
     state.member(member).is_some_and(|m| m.role == Role::Master)
 }
 
-fn manages(state: &State, member: MemberId, channel: &Channel) -> bool {
+pub(crate) fn manages(state: &State, member: MemberId, channel: &Channel) -> bool {
     is_master(state, member) || channel.master == Some(member) || channel.created_by == Some(member)
 }
 
@@ -67,11 +68,11 @@ pub(crate) fn seat_on_join(
     Ok(())
 }
 
-fn payload(draft: &Draft<'_, '_>) -> Result<Value, Fault> {
+pub(crate) fn payload(draft: &Draft<'_, '_>) -> Result<Value, Fault> {
     serde_json::from_str(&draft.envelope.payload).map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()))
 }
 
-fn text<'v>(payload: &'v Value, key: &str) -> Option<&'v str> {
+pub(crate) fn text<'v>(payload: &'v Value, key: &str) -> Option<&'v str> {
     payload.get(key).and_then(Value::as_str)
 }
 
@@ -82,7 +83,7 @@ fn wanted_channel<'s>(state: &'s State, payload: &Value, by: MemberId) -> Result
     visible(state, &channel_name(name)?, by)
 }
 
-fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
+pub(crate) fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
     ids.iter().filter_map(|id| state.member(*id)).map(|m| m.address.clone()).collect()
 }
 
@@ -97,11 +98,11 @@ pub(crate) fn may_create(state: &State, name: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `channel-` and 8 hex digits that no channel has.
-fn free_name(state: &State) -> String {
+/// A prefix, `-` and 8 hex digits: a name that no channel has.
+pub(crate) fn free_name(state: &State, prefix: &str) -> String {
     let name = |n: u32| {
         let seed = format!("{}/{}/{n}", state.book.id, state.next_seq());
-        format!("channel-{:08x}", xxhash_rust::xxh3::xxh3_64(seed.as_bytes()) & 0xFFFF_FFFF)
+        format!("{prefix}-{:08x}", xxhash_rust::xxh3::xxh3_64(seed.as_bytes()) & 0xFFFF_FFFF)
     };
     (0..).map(name).find(|name| state.channel_id(name).is_none()).unwrap_or_default()
 }
@@ -120,6 +121,65 @@ pub(crate) fn result_again(state: &State, kind: &str, target: &str) -> Option<Va
     }
 }
 
+/// A channel that was decided on.
+pub(crate) struct Made {
+    pub(crate) id: ChannelId,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) master: Option<MemberId>,
+    pub(crate) seats: Vec<MemberId>,
+    pub(crate) created_by: Option<MemberId>,
+}
+
+/// Decides that there is a channel: its creator and those it names are seated.
+pub(crate) fn make(
+    state: &State,
+    name: String,
+    payload: &Value,
+    by: Option<MemberId>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Made, Fault> {
+    may_create(state, &name)?;
+    for key in ["title", "resume_from"] {
+        if text(payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
+            let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
+            return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")));
+        }
+    }
+    let known = |name: &str| {
+        find_named(state, name).ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))
+    };
+    let mut seats: Vec<MemberId> = by.into_iter().collect();
+    for key in ["participants", "human_participants"] {
+        for name in payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let id = known(name)?;
+            if !seats.contains(&id) {
+                seats.push(id);
+            }
+        }
+    }
+    let master = match text(payload, "master") {
+        Some(name) => Some(known(name)?),
+        None => seats.iter().copied().find(|id| state.member(*id).is_some_and(|m| !m.is_human())),
+    };
+    seats.extend(master.filter(|m| !seats.contains(m)));
+    let id = u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX);
+    let title = text(payload, "title").unwrap_or(&name).to_owned();
+    fx.change(Change::ChannelCreated {
+        channel: id,
+        name: name.clone(),
+        title: title.clone(),
+        private: payload.get("private").and_then(Value::as_bool).unwrap_or(false),
+        master,
+        created_by: by,
+        at: state.stamp(now.wall),
+        resume_from: text(payload, "resume_from").map(str::to_owned),
+    });
+    seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
+    Ok(Made { id, name, title, master, seats, created_by: by })
+}
+
 /// `network.channel.create`.
 pub(crate) fn create(
     state: &State,
@@ -129,52 +189,15 @@ pub(crate) fn create(
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     let payload = payload(&draft)?;
-    let by = draft.member;
     let name = match text(&payload, "name") {
         Some(name) => channel_name(name)?,
-        None => free_name(state),
+        None => free_name(state, "channel"),
     };
-    may_create(state, &name)?;
-    for key in ["title", "resume_from"] {
-        if text(&payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
-            let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
-            return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")).into());
-        }
-    }
-    let mut seats = vec![by];
-    for key in ["participants", "human_participants"] {
-        for name in payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-            let id = find_named(state, name)
-                .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))?;
-            if !seats.contains(&id) {
-                seats.push(id);
-            }
-        }
-    }
-    let master = match text(&payload, "master") {
-        Some(name) => Some(
-            find_named(state, name)
-                .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))?,
-        ),
-        None => seats.iter().copied().find(|id| state.member(*id).is_some_and(|m| !m.is_human())),
-    };
-    seats.extend(master.filter(|m| !seats.contains(m)));
-    let id = u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX);
-    let private = payload.get("private").and_then(Value::as_bool).unwrap_or(false);
-    fx.change(Change::ChannelCreated {
-        channel: id,
-        name: name.clone(),
-        title: text(&payload, "title").unwrap_or(&name).to_owned(),
-        private,
-        master,
-        created_by: Some(by),
-        at: state.stamp(now.wall),
-        resume_from: text(&payload, "resume_from").map(str::to_owned),
-    });
-    seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
-    draft.retarget(&name, id);
+    let made = make(state, name, &payload, Some(draft.member), now, fx)?;
+    draft.retarget(&made.name, made.id);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "channel": format!("channel/{name}"), "name": name }));
+    sessions::began(state, &made, text(&payload, "title").is_some(), now, fx);
+    accepted.result = Some(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
     Ok(accepted)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::channels;
 use crate::input::{Accepted, Emit};
+use crate::invites;
 use crate::record::EventRecord;
 use crate::state::State;
 use crate::visibility;
@@ -74,7 +75,8 @@ fn first_answer(state: &State, record: &Arc<EventRecord>) -> Accepted {
         seq: Some(first.seq),
         duplicate: true,
         result: channels::result_again(state, first.kind(), first.target())
-            .or_else(|| work::result_again(state, record)),
+            .or_else(|| work::result_again(state, record))
+            .or_else(|| invites::result_again(record)),
         event: Some(record.clone()),
         ..Accepted::default()
     }

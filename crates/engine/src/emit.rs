@@ -47,6 +47,8 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) payload: Option<String>,
     /// What the event is known by again, where its stored form may differ from what was sent.
     pub(crate) sent_body: Option<[u8; 16]>,
+    /// Whether it may go to its channel was looked at already.
+    pub(crate) admitted: bool,
     /// Events that were looked up for this one.
     pub(crate) found: &'d [(String, Option<Arc<EventRecord>>)],
 }
@@ -134,6 +136,9 @@ fn emitted<'d, 'a>(
     }
     if envelope.kind.starts_with("network.") {
         return core_events::decide(state, live, draft, &input.answers, now, fx);
+    }
+    if workspace::acts(state, &draft) {
+        return workspace::act(state, live, draft, input, now, fx);
     }
     let involved = work::involve(state, live, &mut draft, now, fx)?;
     let mut accepted = commit(state, live, draft, now, fx)?;
@@ -326,7 +331,7 @@ struct Aim<'d> {
 }
 
 /// Finds out where a target leads. One that is written as the network itself writes it needs no parsing.
-fn aim<'d>(state: &'d State, text: &'d str) -> Result<Aim<'d>, Fault> {
+fn aim<'d>(state: &'d State, kind: &str, text: &'d str) -> Result<Aim<'d>, Fault> {
     if text == "core" {
         return Ok(Aim { target: text.into(), stream: None, reach: Reach::Core });
     }
@@ -339,7 +344,10 @@ fn aim<'d>(state: &'d State, text: &'d str) -> Result<Aim<'d>, Fault> {
     }
     let target = Address::parse_in(text, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("target {text:?}: {e}")).field("target"))?;
-    let stream = route::resolve(state, &target)?;
+    let stream = match workspace::resolve(state, kind, &target) {
+        Some(stream) => stream,
+        None => route::resolve(state, &target)?,
+    };
     Ok(Aim { target: target.as_str().to_owned().into(), stream, reach: Reach::of(&target) })
 }
 
@@ -351,7 +359,7 @@ fn draft<'d, 'a>(
     mut metadata: Metadata<'a>,
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
-    let Aim { target, stream, reach } = aim(state, &envelope.target)?;
+    let Aim { target, stream, reach } = aim(state, &envelope.kind, &envelope.target)?;
     if reach == Reach::Resource {
         resources::visible(state, &target, member, &envelope.kind)?;
     }
@@ -393,6 +401,7 @@ fn draft<'d, 'a>(
         more: None,
         payload: None,
         sent_body: None,
+        admitted: false,
         found: &input.answers.found,
     })
 }
@@ -430,7 +439,7 @@ pub(crate) fn commit(
 ) -> Result<Accepted, Stop> {
     let kind = draft.envelope.kind.as_ref();
     let seat = match draft.route.stream {
-        Some(StreamKey::Channel(id)) if !kind.starts_with("network.") => {
+        Some(StreamKey::Channel(id)) if !kind.starts_with("network.") && !draft.admitted => {
             channels::may_post(state, id, draft.member)?.then_some(id)
         }
         _ => None,
@@ -511,7 +520,7 @@ pub(crate) fn commit(
     }
     let ttl = metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| ttl.min(TTL_MS_MAX));
     let dies_at = [ttl, meant.life_ms].into_iter().flatten().min().map(|life| stamp.saturating_add(life));
-    meant.note(&mut draft.more);
+    let title = meant.note(&mut draft.more);
     let changed = draft.more.is_some() || draft.payload.is_some() || workspace::active(state, kind).is_some();
     if draft.sent_body.is_some() && changed {
         draft.more.get_or_insert_default().sent_body = draft.sent_body;
@@ -527,6 +536,9 @@ pub(crate) fn commit(
         more: draft.more,
     });
     fx.commit(Record::Event(record.clone()));
+    if let (Some(title), Some(StreamKey::Channel(channel))) = (title, record.route.stream) {
+        workspace::sessions::titled(state, channel, title, now, fx);
+    }
     Ok(Accepted { seq: Some(seq), event: Some(record), ..Accepted::default() })
 }
 

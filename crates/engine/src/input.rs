@@ -65,6 +65,8 @@ impl Caller {
 pub struct Proofs {
     /// SHA-256 of every network token presented.
     pub tokens: Vec<[u8; 32]>,
+    /// SHA-256 of the invitation's secret.
+    pub invite: Option<[u8; 32]>,
     /// Verification level proved.
     pub level: u8,
     /// A proof was presented and does not hold.
@@ -106,7 +108,7 @@ pub struct Emit<'a> {
     pub seen: Seen,
     /// For a join: what was proved.
     pub proofs: Proofs,
-    /// For a join: SHA-256 of the fresh session id.
+    /// For a join: SHA-256 of the fresh session id. For an invitation: of its fresh secret.
     pub fresh_session: [u8; 32],
     /// For a join: where to resume.
     pub resume: Resume,

@@ -29,6 +29,7 @@ mod core_events;
 mod duplicate;
 mod emit;
 mod explain;
+pub mod invites;
 mod membership;
 mod presence;
 mod principal;

@@ -5,6 +5,7 @@
 use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
+use crate::invites;
 use crate::mods;
 use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
@@ -58,7 +59,7 @@ pub(crate) fn join(
     }
     let address = joining_address(state, input, &wish)?;
     let mut known = state.member_id(address.as_str());
-    let Admission { level, freed } = admit(state, input, &address, known, now)?;
+    let Admission { level, freed, invite } = admit(state, input, &address, known, now)?;
     guard(state, live, input, &address, level, now)?;
     let window = match wish.window {
         None => limits::WINDOW_DEFAULT,
@@ -92,7 +93,9 @@ pub(crate) fn join(
     let head = state.book.head + fx.events();
     let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
     let old = known.and_then(|id| state.member(id));
-    let role = granted_role(state, known, &wish, &address, token.and_then(|t| t.role));
+    let invited = invite.as_ref().and_then(|id| state.book.invites.get(id));
+    let cap = [token.and_then(|t| t.role), invited.map(|i| i.role)].into_iter().flatten().max();
+    let role = granted_role(state, known, &wish, &address, cap);
     let record = member_record(old, &address, &wish, role, level, receive, head, state.stamp(now.wall));
     check_profile(&record.profile)?;
     let record = Member { lax: input.caller.is_compat(), token: token.map(|t| t.label.clone()), ..record };
@@ -126,6 +129,9 @@ pub(crate) fn join(
     }
     let event =
         server_events::system_copy(state, input, &address_text, id, join_payload(&input.envelope.payload), now, fx)?;
+    if let Some(invite) = &invite {
+        invites::accepted(state, invite, id, &address_text, now, fx);
+    }
     let pending =
         if receive == Receive::Queue { state.pending(id, resume_after.unwrap_or(0), Seq::MAX).count() } else { 0 };
     if live.came(id, now) {
@@ -224,6 +230,8 @@ struct Admission {
     level: u8,
     /// The name's last owner was away too long: its membership goes first.
     freed: bool,
+    /// The invitation that is used.
+    invite: Option<Box<str>>,
 }
 
 /// Steps 3 to 9.
@@ -254,6 +262,13 @@ fn admit(
     let member = known.and_then(|id| state.member(id));
     let shown: Vec<&[u8; 32]> = proofs.tokens.iter().chain(&input.caller.bearer).collect();
     let owns_session = kept_session(state, input, known).is_some();
+    let invite = proofs.invite.as_ref().and_then(|hash| invites::usable(state, hash, address.as_str(), now));
+    let member_now = member.is_some_and(|m| !m.left);
+    let missing = |invites_only: bool| match (proofs.invite.is_some(), invites_only) {
+        (true, _) => Fault::new(ErrorCode::InviteInvalid, "the invitation is not valid here"),
+        (false, true) => Fault::new(ErrorCode::InviteRequired, "this network admits invited addresses only"),
+        (false, false) => Fault::new(ErrorCode::TokenRequired, "this network wants its token"),
+    };
     match settings.policy {
         Policy::Open => {}
         _ if input.caller.operator => {}
@@ -266,16 +281,14 @@ fn admit(
                     }
                 }
                 None if owns_session => {}
-                None if shown.is_empty() => {
-                    return Err(Fault::new(ErrorCode::TokenRequired, "this network wants its token"));
-                }
+                // An invitation stands in for the token.
+                None if invite.is_some() => {}
+                None if shown.is_empty() => return Err(missing(false)),
                 None => return Err(Fault::new(ErrorCode::InvalidToken, "the token is not valid here")),
             }
         }
-        Policy::Invite if member.is_some_and(|m| !m.left) && owns_session => {}
-        Policy::Invite => {
-            return Err(Fault::new(ErrorCode::InviteRequired, "this network admits invited addresses only"));
-        }
+        Policy::Invite if member_now && owns_session || invite.is_some() => {}
+        Policy::Invite => return Err(missing(true)),
         Policy::DidVerify if proofs.level == 3 => {}
         Policy::DidVerify => return Err(Fault::new(ErrorCode::DidRequired, "this network admits proven DIDs only")),
     }
@@ -291,7 +304,10 @@ fn admit(
         Some(member) if !owns_session => frees_name(state, member, input, now)?,
         _ => false,
     };
-    Ok(Admission { level, freed })
+    // A member that is there needs no invitation; one into a channel still seats it.
+    let seats = |id: &str| state.book.invites.get(id).is_some_and(|i| i.channel.is_some());
+    let invite = invite.filter(|id| !member_now || seats(id));
+    Ok(Admission { level, freed, invite })
 }
 
 /// Step 9: whether somebody who does not show the current session may have the name; true if its owner was away too long.
@@ -573,7 +589,7 @@ pub(crate) fn guest(
     if !may_be_joined(&parsed) {
         return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
     }
-    let Admission { level, freed: false } = admit(state, input, &parsed, known, now)? else {
+    let Admission { level, freed: false, .. } = admit(state, input, &parsed, known, now)? else {
         return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")));
     };
     let old = known.and_then(|id| state.member(id));

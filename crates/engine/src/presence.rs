@@ -117,6 +117,8 @@ pub struct Live {
     pub floors_from: MemberId,
     /// Steady time of the first tick.
     pub(crate) began: Option<Millis>,
+    /// When sessions that rest were last looked for, steady time.
+    pub(crate) archived_at: Option<Millis>,
     /// Messages of agents in a row, by channel.
     pub(crate) streaks: BTreeMap<ChannelId, u64>,
     /// When open work was last heard of by progress that is never stored, steady time.

@@ -5,7 +5,7 @@ use crate::mods::persistence;
 use crate::presence::Live;
 use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
-use crate::state::{MemberId, State};
+use crate::state::{ChannelId, MemberId, State};
 use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility};
 use serde_json::json;
 use std::sync::Arc;
@@ -122,6 +122,44 @@ pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx:
         dies_at: None,
         verdicts: Vec::new(),
         more,
+    })));
+}
+
+/// A committed event of a mod to the seats of a channel.
+pub(crate) fn mod_event(
+    state: &State,
+    name: &str,
+    kind: &str,
+    (channel, to): (ChannelId, &str),
+    payload: &serde_json::Value,
+    now: Clock,
+    fx: &mut Effects,
+) {
+    let stamp = state.stamp(now.wall);
+    let seq: Seq = state.next_seq() + fx.events();
+    let event = Event::new(
+        seq,
+        &EventParts {
+            id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
+            kind,
+            source: &format!("mod/{name}"),
+            target: &format!("channel/{to}"),
+            payload: &payload.to_string(),
+            metadata: "{}",
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility: Visibility::Channel,
+        },
+    );
+    fx.commit(Record::Event(Arc::new(EventRecord {
+        event,
+        route: Route { stream: Some(StreamKey::Channel(channel)), ..Route::default() },
+        received: None,
+        receipt: false,
+        stored: persistence::keeps(state, kind),
+        dies_at: None,
+        verdicts: Vec::new(),
+        more: None,
     })));
 }
 

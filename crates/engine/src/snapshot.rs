@@ -47,6 +47,7 @@ impl State {
             threads: Vec::new(),
             unstored: Default::default(),
             fleeting: Default::default(),
+            invites: Default::default(),
             narrowed: Default::default(),
             short_lived: Default::default(),
             times: Vec::new(),

@@ -4,6 +4,7 @@
 //! Not here: presence, rate buckets and other volatile things (`presence`).
 
 use crate::conversations::NOWHERE;
+use crate::invites::Invite;
 use crate::mods::ModConfig;
 use crate::resources::{Resource, ResourceIndex, ResourceNo};
 use crate::route::StreamKey;
@@ -195,6 +196,11 @@ pub struct Channel {
     pub status: ChannelStatus,
     pub starred: bool,
     pub resume_from: Option<String>,
+    /// Somebody gave it its title.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub title_manual: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Millis>,
     /// Who sits here now, in the order of seating.
     pub seated: Vec<MemberId>,
 }
@@ -323,6 +329,9 @@ pub struct Book {
     /// Events that leave history at the end of their life, with the lists that hold each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fleeting: BTreeMap<Seq, Vec<StreamKey>>,
+    /// Invitations that can still be used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub invites: BTreeMap<Box<str>, Invite>,
     /// Direct rooms by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Room>,

@@ -6,7 +6,8 @@
 use crate::conversations;
 use crate::delivery::ranges;
 use crate::input::{Clock, Effect, Effects};
-use crate::mods::persistence;
+use crate::invites;
+use crate::mods::{persistence, workspace};
 use crate::presence::{Live, Presence, SESSION_IDLE_MS};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::route::StreamKey;
@@ -49,6 +50,8 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     work::expire(state, live, now, fx);
     work::forget(state, now, fx);
     conversations::free_threads(state, fx);
+    workspace::sessions::archive(state, live, now, fx);
+    invites::lapse(state, now, fx);
     purge(state, live, now, fx);
     raise_floors(state, live, fx);
 }

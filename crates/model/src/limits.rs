@@ -112,6 +112,14 @@ pub const ARTIFACT_CHUNKS_MAX: u32 = 10_000;
 pub const WORK_TEXT_CHARS_MAX: usize = 128;
 /// Threads of one network that something is left of; another one is `network_full`.
 pub const THREADS_MAX: usize = 100_000;
+/// Invitations of one network that can still be used; more are `network_full`.
+pub const INVITES_MAX: usize = 10_000;
+/// Times one invitation can be used; a larger wish is `invalid_payload`.
+pub const INVITE_USES_MAX: u32 = 10_000;
+/// Seconds an invitation can be valid; a larger wish is `invalid_payload`.
+pub const INVITE_SECONDS_MAX: u64 = 365 * 24 * 3600;
+/// Characters of the message of an invitation; more is `invalid_payload`.
+pub const INVITE_MESSAGE_CHARS_MAX: usize = 1000;
 /// Direct rooms of one network; opening another is `network_full`, and direct events are in no room.
 pub const ROOMS_MAX: usize = 100_000;
 /// Events of one source that wait behind one that needs an answer from outside; more are `rate_limited`.

@@ -161,6 +161,16 @@ pub enum Change {
         channel: ChannelId,
         master: Option<MemberId>,
     },
+    /// What a channel says of itself, as far as it changed.
+    ChannelSet {
+        channel: ChannelId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title_manual: Option<bool>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        starred: Option<bool>,
+    },
     Seated {
         channel: ChannelId,
         member: MemberId,
@@ -208,6 +218,21 @@ pub enum Change {
     /// A resource is no more.
     ResourceGone {
         resource: crate::resources::ResourceNo,
+    },
+    /// Somebody may join, or be seated, with the secret of this hash.
+    Invited {
+        invitation: Box<str>,
+        record: crate::invites::Invite,
+    },
+    /// An invitation was used once more, or ended.
+    InviteUsed {
+        invitation: Box<str>,
+        #[serde(default)]
+        ended: bool,
+    },
+    /// Invitations whose time is over.
+    InvitesLapsed {
+        through: Millis,
     },
     /// Two members have a room.
     RoomOpened {

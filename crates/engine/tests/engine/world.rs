@@ -37,6 +37,7 @@ pub(crate) struct Join {
     pub(crate) level: u8,
     pub(crate) failed: Option<Fault>,
     pub(crate) operator: bool,
+    pub(crate) invite: Option<&'static str>,
     pub(crate) resume: Resume,
 }
 
@@ -69,6 +70,8 @@ pub(crate) struct World {
     pub(crate) fits: bool,
     /// Content by hash, as the node's blob store would have it.
     pub(crate) blobs: BTreeMap<[u8; 32], Vec<u8>>,
+    /// The secret the node would make for the next invitation.
+    pub(crate) fresh: &'static str,
     issued: u32,
     fx: Effects,
 }
@@ -106,6 +109,7 @@ impl World {
             careful: true,
             fits: true,
             blobs: BTreeMap::new(),
+            fresh: "secret",
             issued: 0,
             fx: Effects::default(),
         };
@@ -226,6 +230,7 @@ impl World {
             seen: Seen::New,
             proofs: Proofs {
                 tokens: join.tokens.iter().map(|t| sha(t)).collect(),
+                invite: join.invite.map(sha),
                 level: join.level,
                 failed: join.failed,
             },
@@ -266,7 +271,7 @@ impl World {
             received: xxhash_rust::xxh3::xxh3_128(text.as_bytes()),
             seen: seen.map_or(Seen::New, Seen::Known),
             proofs: Proofs::default(),
-            fresh_session: [0; 32],
+            fresh_session: sha(self.fresh),
             resume: Resume::None,
             answers: Answers::default(),
         };

@@ -9,7 +9,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Question, Resume, Seen, Stop};
 use rialto_engine::{Caller, Clock, Effect, MemberId, Principal, Route, StreamKey};
-use rialto_identity::sha256;
+use rialto_identity::{Secret, sha256};
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -108,13 +108,17 @@ impl Task {
             Ok(seen) => seen,
             Err(fault) => return Ok(self.answered(id(), Err(fault))),
         };
+        let secret = match self.invitation_secret(&envelope.kind) {
+            Ok(secret) => secret,
+            Err(fault) => return Ok(self.answered(id(), Err(fault))),
+        };
         let mut emit = Emit {
             caller,
             envelope,
             received: received_hash(envelope, text),
             seen,
             proofs: Proofs::default(),
-            fresh_session: [0; 32],
+            fresh_session: secret.as_ref().map_or([0; 32], Secret::sha256),
             resume: Resume::None,
             answers,
         };
@@ -140,13 +144,36 @@ impl Task {
                 }
             }
         };
-        let result = self.decided(result);
+        let mut result = self.decided(result);
+        if let (Ok(accepted), Some(secret)) = (&mut result, &secret) {
+            self.hand_over(accepted, secret);
+        }
         if result.as_ref().is_ok_and(|a| a.duplicate) {
             Counters::add(&self.shared.counters.duplicates, 1);
         }
         let silent = result.as_ref().is_ok_and(|a| a.silent);
         let refused = if result.is_err() { id() } else { None };
         Ok(Answered { silent, ..self.answered(refused, result) })
+    }
+
+    /// A fresh secret for an event that invites somebody: the engine gets its hash, the sender the secret itself.
+    fn invitation_secret(&self, kind: &str) -> Result<Option<Secret>, Fault> {
+        if kind != rialto_engine::invites::CREATED {
+            return Ok(None);
+        }
+        self.host.secret().map(Some).map_err(|error| {
+            tracing::error!(%error, "no randomness for an invitation");
+            ErrorCode::Internal.into()
+        })
+    }
+
+    /// Puts the secret of an invitation that was just made into its answer, and nowhere else.
+    fn hand_over(&self, accepted: &mut Accepted, secret: &Secret) {
+        let result = accepted.result.as_mut().filter(|_| !accepted.duplicate).and_then(Value::as_object_mut);
+        if let Some(map) = result.filter(|map| map.contains_key("invitation_id")) {
+            map.insert("code".into(), secret.expose().into());
+            map.insert("url".into(), format!("/?network={}&invite={}", self.shared.id, secret.expose()).into());
+        }
     }
 
     /// Gives a frame without an id the one that follows from its sender and the key.
@@ -448,8 +475,8 @@ fn proofs(payload: &Value) -> Proofs {
         Some(text @ Value::String(_)) => token(Some(text)),
         Some(Value::Object(map)) => {
             token(map.get("token"));
-            let unsupported =
-                ["invite", "key", "jwt", "did"].into_iter().find(|k| map.get(*k).is_some_and(|v| !v.is_null()));
+            out.invite = map.get("invite").and_then(Value::as_str).map(sha256);
+            let unsupported = ["key", "jwt", "did"].into_iter().find(|k| map.get(*k).is_some_and(|v| !v.is_null()));
             if let Some(kind) = unsupported {
                 out.failed =
                     Some(Fault::new(ErrorCode::Unsupported, format!("proof by {kind} is not offered here yet")));

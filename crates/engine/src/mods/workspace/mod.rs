@@ -5,14 +5,17 @@
 
 pub mod mentions;
 mod route;
+pub(crate) mod sessions;
 
 use super::ModConfig;
 use crate::emit::Draft;
-use crate::input::{Question, Stop};
+use crate::input::{Accepted, Clock, Effects, Emit, Question, Stop};
+use crate::invites;
 use crate::presence::Live;
 use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Member, MemberId, State};
+use rialto_model::address::{Address, Entity};
 use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use serde_json::{Value, json};
@@ -43,7 +46,65 @@ pub(crate) fn is_ephemeral(state: &State, kind: &str) -> bool {
 /// Whether the mod writes into the metadata of this event.
 pub(crate) fn rewrites(state: &State, draft: &Draft<'_, '_>) -> bool {
     let kind = draft.envelope.kind.as_ref();
-    kind == POSTED && matches!(draft.route.stream, Some(StreamKey::Channel(_))) && active(state, kind).is_some()
+    let posted = kind == POSTED && matches!(draft.route.stream, Some(StreamKey::Channel(_)));
+    posted && active(state, kind).is_some() || acts(state, draft)
+}
+
+/// Where an event of the mod goes that a plain one could not go to.
+pub(crate) fn resolve(state: &State, kind: &str, target: &Address) -> Option<Option<StreamKey>> {
+    if !kind.starts_with("workspace.") || target.is_foreign() {
+        return None;
+    }
+    if let Entity::Channel(name) = target.entity() {
+        let session = sessions::is_session(name) && active(state, kind).is_some();
+        return session.then(|| sessions::resolve(state, kind, name)).flatten();
+    }
+    invites::resolve(state, kind, target)
+}
+
+/// Whether the event does something to sessions or invitations.
+pub(crate) fn acts(state: &State, draft: &Draft<'_, '_>) -> bool {
+    act_of(state, draft).is_some()
+}
+
+/// An event that does something.
+enum Act {
+    Create,
+    Update(ChannelId),
+    Invite,
+}
+
+fn act_of(state: &State, draft: &Draft<'_, '_>) -> Option<Act> {
+    let kind = draft.envelope.kind.as_ref();
+    if invites::is_about(state, kind) {
+        return Some(Act::Invite);
+    }
+    if !kind.starts_with("workspace.session.") || !draft.target.starts_with("channel/session-") {
+        return None;
+    }
+    active(state, kind)?;
+    match (kind, draft.route.stream) {
+        (sessions::CREATED, None) => Some(Act::Create),
+        (sessions::UPDATED, Some(StreamKey::Channel(id))) => Some(Act::Update(id)),
+        _ => None,
+    }
+}
+
+/// Decides such an event.
+pub(crate) fn act(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    input: &Emit<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    match act_of(state, &draft) {
+        Some(Act::Create) => sessions::create(state, live, draft, now, fx),
+        Some(Act::Update(channel)) => sessions::update(state, live, draft, channel, now, fx),
+        Some(Act::Invite) => invites::decide(state, live, draft, input, now, fx),
+        None => Err(ErrorCode::Internal.into()),
+    }
 }
 
 /// What a message is, by its `message_type`.
@@ -103,6 +164,7 @@ pub(crate) struct Meant {
     pub(crate) seats: Vec<MemberId>,
     /// How long it is kept.
     pub(crate) life_ms: Option<Millis>,
+    title: Option<String>,
     mentions: Vec<MemberId>,
 }
 
@@ -128,10 +190,14 @@ impl Message<'_> {
             meant.life_ms = Some(self.whole("status_ttl_s", STATUS_TTL_S).saturating_mul(1000));
         }
         let Some(StreamKey::Channel(channel)) = draft.route.stream else { return meant };
-        if self.sort != Sort::Talk || !self.is_routed() {
+        let by_human = state.member(draft.member).is_some_and(Member::is_human);
+        if by_human && self.sort == Sort::Talk && self.config.flag("auto_title", true) {
+            let content = self.said.get("content").and_then(Value::as_str).unwrap_or_default();
+            meant.title = sessions::title_for(state, channel, content);
+        }
+        if !self.is_routed() {
             return meant;
         }
-        let by_human = state.member(draft.member).is_some_and(Member::is_human);
         let streak = self.streak(live, channel, by_human);
         let found = route::mentioned(state, channel, draft.member, &self.said);
         let (targets, seats) = route::allowed(state, channel, draft.member, &found);
@@ -169,14 +235,15 @@ impl Message<'_> {
 }
 
 impl Meant {
-    /// Notes in the record what the metadata does not say.
-    pub(crate) fn note(self, more: &mut Option<Box<More>>) {
+    /// Notes in the record what the metadata does not say. Gives the title the session has from here on.
+    pub(crate) fn note(self, more: &mut Option<Box<More>>) -> Option<String> {
         if self.mentions.is_empty() && self.life_ms.is_none() {
-            return;
+            return self.title;
         }
         let more = more.get_or_insert_default();
         more.mentions = self.mentions;
         // What moves a work unit is kept as long as the unit is.
         more.fleeting = self.life_ms.is_some() && more.work.is_none();
+        self.title
     }
 }

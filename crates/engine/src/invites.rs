@@ -1,0 +1,360 @@
+//! Invitations: who may join, or is seated, by knowing a secret (OpenAgents sheet, sections 1.3 and 6.1).
+//!
+//! Invariant: only the hash of the secret is known here. What is used up, refused or over is forgotten: it is as if it
+//! had never been.
+
+use crate::channels;
+use crate::emit::{self, Draft};
+use crate::input::{Accepted, Clock, Effects, Emit, Stop};
+use crate::membership::find_named;
+use crate::presence::Live;
+use crate::record::{Change, EventRecord};
+use crate::route::StreamKey;
+use crate::server_events::{self, ServerEvent};
+use crate::state::{ChannelId, MemberId, State};
+use rialto_model::address::Address;
+use rialto_model::channel::ChannelStatus;
+use rialto_model::network::Policy;
+use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Somebody is invited.
+pub const CREATED: &str = "workspace.invitation.created";
+const ACCEPTED: &str = "workspace.invitation.accepted";
+const REJECTED: &str = "workspace.invitation.rejected";
+/// Seconds an invitation is valid, if it does not say.
+const SECONDS_DEFAULT: u64 = 604_800;
+
+/// An invitation that can still be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invite {
+    /// SHA-256 of its secret.
+    pub sha256: [u8; 32],
+    /// Who hears what came of it; none is the operator.
+    pub inviter: Option<MemberId>,
+    /// The one address it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitee: Option<Box<str>>,
+    /// Highest role it gives.
+    pub role: Role,
+    /// Where it seats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelId>,
+    /// A word to the invitee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it was made.
+    pub created_at: Millis,
+    /// Wall-clock end.
+    pub expires_at: Millis,
+    /// How often it can still be used.
+    pub uses_left: u32,
+}
+
+/// Whether members invite here.
+fn offered(state: &State, kind: &str) -> bool {
+    state.book.settings.policy == Policy::Invite || crate::mods::workspace::active(state, kind).is_some()
+}
+
+/// Whether the event is about an invitation.
+pub(crate) fn is_about(state: &State, kind: &str) -> bool {
+    matches!(kind, CREATED | ACCEPTED | REJECTED) && offered(state, kind)
+}
+
+/// An invitation may go to somebody who is no member yet.
+pub(crate) fn resolve(state: &State, kind: &str, target: &Address) -> Option<Option<StreamKey>> {
+    let known = find_named(state, target.as_str()).filter(|id| state.member(*id).is_some_and(|m| m.is_present()));
+    let stranger = target.is_principal() && !target.is_broadcast() && known.is_none();
+    (kind == CREATED && stranger && offered(state, kind)).then_some(None)
+}
+
+/// Decides an event about an invitation.
+pub(crate) fn decide(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    input: &Emit<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    match draft.envelope.kind.as_ref() {
+        CREATED => create(state, live, draft, input.fresh_session, now, fx),
+        ACCEPTED => accept(state, live, draft, now, fx),
+        _ => reject(state, live, draft, now, fx),
+    }
+}
+
+fn bad(key: &str, what: &str) -> Fault {
+    Fault::new(ErrorCode::InvalidPayload, format!("{key}: expected {what}")).field(&format!("payload.{key}"))
+}
+
+fn invalid() -> Fault {
+    Fault::new(ErrorCode::InviteInvalid, "the invitation is not valid here")
+}
+
+/// Reads a wish to invite; `by` may not hand out seats it could not give.
+fn read(
+    state: &State,
+    wish: &Value,
+    to: Option<&str>,
+    by: Option<MemberId>,
+    sha256: [u8; 32],
+    now: Clock,
+) -> Result<Invite, Fault> {
+    let number = |key: &str, default: u64, most: u64| match wish.get(key) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => {
+            let fits = value.as_u64().filter(|n| (1..=most).contains(n));
+            fits.ok_or_else(|| bad(key, &format!("a whole number from 1 to {most}")))
+        }
+    };
+    let text = |key: &str| wish.get(key).and_then(Value::as_str);
+    let role = match text("role") {
+        None | Some("member") => Role::Member,
+        Some("observer") => Role::Observer,
+        Some(_) => return Err(bad("role", "member or observer")),
+    };
+    let address = |text: &str| -> Result<Box<str>, Fault> {
+        let known = find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
+        let parsed = Address::parse_in(text, &state.network).ok().filter(|a| a.is_principal() && !a.is_foreign());
+        let parsed = parsed.ok_or_else(|| Fault::new(ErrorCode::InvalidAddress, format!("{text:?} cannot join")))?;
+        Ok(known.unwrap_or_else(|| parsed.as_str().into()))
+    };
+    let invitee = match (to.map(address).transpose()?, text("invitee").map(address).transpose()?) {
+        (Some(to), Some(said)) if to != said => {
+            return Err(bad("invitee", "the same address as the target"));
+        }
+        (to, said) => to.or(said),
+    };
+    let channel = match text("channel") {
+        None => None,
+        Some(name) => {
+            let name = channels::channel_name(name)?;
+            let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
+            let id = match by {
+                Some(by) => channels::visible(state, &name, by)?.0,
+                None => state.channel_id(&name).ok_or_else(unknown)?,
+            };
+            Some(id)
+        }
+    };
+    if text("message").is_some_and(|m| m.chars().count() > limits::INVITE_MESSAGE_CHARS_MAX) {
+        return Err(bad("message", &format!("at most {} characters", limits::INVITE_MESSAGE_CHARS_MAX)));
+    }
+    if state.book.invites.len() >= limits::INVITES_MAX {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the invitations it may have"));
+    }
+    let seconds = number("expires_in_s", SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
+    let uses = number("max_uses", 1, limits::INVITE_USES_MAX.into())?;
+    let created_at = state.stamp(now.wall);
+    Ok(Invite {
+        sha256,
+        inviter: by,
+        invitee,
+        role,
+        channel,
+        message: text("message").map(str::to_owned),
+        created_at,
+        expires_at: created_at.saturating_add(seconds.saturating_mul(1000)),
+        uses_left: u32::try_from(uses).unwrap_or(limits::INVITE_USES_MAX),
+    })
+}
+
+/// The id of the invitation whose event is decided next.
+fn next_id(state: &State, now: Clock, fx: &Effects) -> String {
+    let seq = state.next_seq() + fx.events();
+    format!("inv_{}", EventId { at: state.stamp(now.wall), seq, salt: state.book.salt }.to_text().to_ascii_lowercase())
+}
+
+fn create(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    secret: [u8; 32],
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    let mut wish = channels::payload(&draft)?;
+    let to = match draft.target.as_ref() {
+        "core" => None,
+        to if matches!(draft.route.stream, None | Some(StreamKey::Inbox(_))) => Some(to),
+        _ => {
+            let text = "an invitation goes to whom it invites, or to core";
+            return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target").into());
+        }
+    };
+    let invite = read(state, &wish, to, Some(draft.member), secret, now)?;
+    let id = next_id(state, now, fx);
+    // A member that is invited answers by this id.
+    if let Some(map) = wish.as_object_mut() {
+        map.insert("invitation_id".into(), json!(id));
+        map.insert("expires_at".into(), json!(invite.expires_at));
+        if let Some(invitee) = &invite.invitee {
+            map.insert("invitee".into(), json!(invitee));
+        }
+    }
+    draft.payload = Some(wish.to_string());
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    accepted.result = Some(json!({ "invitation_id": id, "expires_at": invite.expires_at }));
+    fx.change(Change::Invited { invitation: id.into(), record: invite });
+    Ok(accepted)
+}
+
+/// What a repeated invitation was answered the first time, but for the secret, which nobody knows any more.
+pub(crate) fn result_again(record: &EventRecord) -> Option<Value> {
+    let payload: Value =
+        (record.event.kind() == CREATED).then(|| serde_json::from_str(record.event.payload()).ok()).flatten()?;
+    Some(json!({ "invitation_id": payload.get("invitation_id")?, "expires_at": payload.get("expires_at")? }))
+}
+
+/// The operator invites.
+pub(crate) fn by_operator(
+    state: &State,
+    wish: &Value,
+    secret: [u8; 32],
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
+    let invite = read(state, wish, None, None, secret, now)?;
+    // No event goes with it, and two may be made before the next one comes: the secret's hash tells them apart.
+    let [a, b, c, d, ..] = secret;
+    let id = format!("{}_{a:02x}{b:02x}{c:02x}{d:02x}", next_id(state, now, fx));
+    let result = json!({ "invitation_id": id, "expires_at": invite.expires_at });
+    fx.change(Change::Invited { invitation: id.into(), record: invite });
+    Ok(result)
+}
+
+/// The invitation with this secret, if this address may use it now.
+pub(crate) fn usable(state: &State, hash: &[u8; 32], address: &str, now: Clock) -> Option<Box<str>> {
+    let fits = |i: &Invite| &i.sha256 == hash && is_open(state, i, address, now);
+    state.book.invites.iter().find(|(_, invite)| fits(invite)).map(|(id, _)| id.clone())
+}
+
+fn is_open(state: &State, invite: &Invite, address: &str, now: Clock) -> bool {
+    invite.expires_at > state.stamp(now.wall) && invite.invitee.as_deref().is_none_or(|only| only == address)
+}
+
+/// Somebody used an invitation: it is seated, and the inviter hears of it.
+pub(crate) fn accepted(state: &State, id: &str, member: MemberId, address: &str, now: Clock, fx: &mut Effects) {
+    let Some(invite) = state.book.invites.get(id) else { return };
+    let open = |c: &ChannelId| state.channel(*c).is_some_and(|c| c.status == ChannelStatus::Active);
+    if let Some(channel) = invite.channel.filter(open) {
+        fx.change(Change::Seated { channel, member });
+    }
+    tell(state, invite, ACCEPTED, &json!({ "invitation_id": id, "address": address }), now, fx);
+    fx.change(Change::InviteUsed { invitation: id.into(), ended: false });
+}
+
+/// Tells the inviter, if that is a member.
+fn tell(state: &State, invite: &Invite, kind: &str, payload: &Value, now: Clock, fx: &mut Effects) {
+    let Some(inviter) = invite.inviter else { return };
+    let Some(target) = state.member(inviter).filter(|m| m.is_present()).map(|m| m.address.clone()) else { return };
+    let stream = Some(StreamKey::Inbox(inviter));
+    server_events::server_event(
+        state,
+        ServerEvent { kind, target: &target, stream, payload, metadata: None, more: None },
+        now,
+        fx,
+    );
+}
+
+/// The invitation a member answers: one that is for it.
+fn answered<'s>(state: &'s State, draft: &Draft<'_, '_>, now: Clock) -> Result<(String, &'s Invite), Fault> {
+    let payload = channels::payload(draft)?;
+    let id = channels::text(&payload, "invitation_id").ok_or_else(|| bad("invitation_id", "an invitation's id"))?;
+    let invite = state.book.invites.get(id).filter(|i| is_open(state, i, &draft.address, now)).ok_or_else(invalid)?;
+    // Without an invitee it is for whoever knows the secret, and ids are no secrets.
+    if invite.invitee.is_none() { Err(invalid()) } else { Ok((id.to_owned(), invite)) }
+}
+
+/// A member takes an invitation to a channel.
+fn accept(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    if draft.target != "core" {
+        let text = format!("{ACCEPTED} is told by the network; members send theirs to core");
+        return Err(Fault::new(ErrorCode::ReservedType, text).field("type").into());
+    }
+    let (id, _) = answered(state, &draft, now)?;
+    let (member, address) = (draft.member, draft.address.to_string());
+    let mut out = emit::commit(state, live, draft, now, fx)?;
+    accepted(state, &id, member, &address, now, fx);
+    out.result = Some(json!({ "invitation_id": id, "status": "accepted" }));
+    Ok(out)
+}
+
+/// A member refuses an invitation; its inviter is the target.
+fn reject(
+    state: &State,
+    live: &mut Live,
+    draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    let (id, invite) = answered(state, &draft, now)?;
+    let to_inviter = invite.inviter.map(StreamKey::Inbox);
+    if draft.route.stream.is_some() && draft.route.stream != to_inviter {
+        return Err(Fault::new(ErrorCode::InvalidEvent, "a refusal goes to who invited").field("target").into());
+    }
+    let mut out = emit::commit(state, live, draft, now, fx)?;
+    fx.change(Change::InviteUsed { invitation: id.as_str().into(), ended: true });
+    out.result = Some(json!({ "invitation_id": id, "status": "rejected" }));
+    Ok(out)
+}
+
+/// Ends an invitation: refused by who knows its secret, or taken back by the operator.
+pub(crate) fn end(
+    state: &State,
+    id: &str,
+    secret: Option<[u8; 32]>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
+    let stamp = state.stamp(now.wall);
+    let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > stamp;
+    let invite = state.book.invites.get(id).filter(knows).ok_or_else(invalid)?;
+    if secret.is_some() {
+        tell(state, invite, REJECTED, &json!({ "invitation_id": id }), now, fx);
+    }
+    fx.change(Change::InviteUsed { invitation: id.into(), ended: true });
+    Ok(json!({ "invitation_id": id, "status": if secret.is_some() { "rejected" } else { "revoked" } }))
+}
+
+/// Applies a use, or the end.
+pub(crate) fn used(state: &mut State, id: &str, ended: bool) {
+    let Some(invite) = state.book.invites.get_mut(id) else { return };
+    invite.uses_left -= invite.uses_left.min(1);
+    if ended || invite.uses_left == 0 {
+        state.book.invites.remove(id);
+    }
+}
+
+/// Forgets invitations whose time is over.
+pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
+    let through = state.stamp(now.wall);
+    if state.book.invites.values().any(|invite| invite.expires_at <= through) {
+        fx.change(Change::InvitesLapsed { through });
+    }
+}
+
+impl State {
+    /// Invitations as they are shown: all, or those for one address. Never their secrets.
+    pub fn invitations(&self, only: Option<&str>) -> Vec<Value> {
+        let mine = |i: &Invite| only.is_none_or(|only| i.invitee.as_deref() == Some(only));
+        let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
+        let shown = self.book.invites.iter().filter(|(_, i)| mine(i)).map(|(id, i)| {
+            json!({
+                "invitation_id": id, "network": self.book.id, "inviter": i.inviter.and_then(address),
+                "invitee": i.invitee, "role": i.role.as_str(), "message": i.message,
+                "channel": i.channel.and_then(|c| self.channel(c)).map(|c| format!("channel/{}", c.name)),
+                "created_at": i.created_at, "expires_at": i.expires_at, "uses_left": i.uses_left,
+            })
+        });
+        shown.collect()
+    }
+}

@@ -1,0 +1,286 @@
+//! Sessions: channels named `session-…`, with what they say of themselves (OpenAgents sheet, section 6.1).
+//!
+//! Invariant: a title somebody chose is never replaced by one that was made up.
+
+use super::active;
+use crate::channels::{self, Made};
+use crate::emit::{self, Draft};
+use crate::input::{Accepted, Clock, Effects, Stop};
+use crate::membership::find_named;
+use crate::mods::persistence;
+use crate::presence::Live;
+use crate::record::Change;
+use crate::route::StreamKey;
+use crate::server_events::mod_event;
+use crate::state::{Channel, ChannelId, Member, MemberId, State};
+use crate::tick::aged_through;
+use rialto_model::channel::ChannelStatus;
+use rialto_model::{ErrorCode, Fault, Millis, limits};
+use serde_json::{Map, Value, json};
+
+/// There is a new session.
+pub(super) const CREATED: &str = "workspace.session.created";
+/// A session says something else of itself.
+pub(super) const UPDATED: &str = "workspace.session.updated";
+/// Characters of a title made from a message.
+const AUTO_TITLE_CHARS_MAX: usize = 60;
+/// Days a session may rest before it is archived, unless the mod says otherwise.
+const ARCHIVE_DAYS: u64 = 30;
+/// Sessions that rest are looked for this often.
+const ARCHIVE_EVERY_MS: Millis = 3_600_000;
+/// Sessions archived at once.
+const ARCHIVED_AT_ONCE_MAX: usize = 1000;
+
+/// Whether a channel of this name is a session.
+pub(crate) fn is_session(name: &str) -> bool {
+    session_id(name).is_some()
+}
+
+fn session_id(name: &str) -> Option<&str> {
+    name.strip_prefix("session-").filter(|id| !id.is_empty())
+}
+
+fn says(state: &State, kind: &str, channel: ChannelId, name: &str, payload: &Value, now: Clock, fx: &mut Effects) {
+    if active(state, kind).is_some() && is_session(name) {
+        mod_event(state, "workspace", kind, (channel, name), payload, now, fx);
+    }
+}
+
+/// A channel was made: a session is told of.
+pub(crate) fn began(state: &State, made: &Made, titled: bool, now: Clock, fx: &mut Effects) {
+    if titled && is_session(&made.name) {
+        fx.change(Change::ChannelSet { channel: made.id, title: None, title_manual: Some(true), starred: None });
+    }
+    says(state, CREATED, made.id, &made.name, &told(state, made), now, fx);
+}
+
+/// The payload of `workspace.session.created`.
+fn told(state: &State, made: &Made) -> Value {
+    let address = |id: MemberId| state.member(id).map(|m| m.address.clone());
+    let mut told = json!({
+        "session_id": session_id(&made.name), "channel": format!("channel/{}", made.name), "title": made.title,
+        "participants": channels::addresses(state, &made.seats),
+        "created_by": made.created_by.and_then(address).unwrap_or_else(|| "core".into()),
+    });
+    if let (Some(master), Some(map)) = (made.master.and_then(address), told.as_object_mut()) {
+        map.insert("master".into(), json!(master));
+    }
+    told
+}
+
+/// `workspace.session.created` of a client, for a channel that is not there: it is made.
+pub(super) fn create(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    let said = channels::payload(&draft)?;
+    let name = channels::channel_name(&draft.target)?;
+    let made = channels::make(state, name, &said, Some(draft.member), now, fx)?;
+    if channels::text(&said, "title").is_some() {
+        fx.change(Change::ChannelSet { channel: made.id, title: None, title_manual: Some(true), starred: None });
+    }
+    draft.retarget(&made.name, made.id);
+    draft.admitted = true;
+    // What the sender left out is filled in; what it says besides is kept.
+    let mut whole = said.as_object().cloned().unwrap_or_default();
+    whole.extend(told(state, &made).as_object().cloned().unwrap_or_default());
+    draft.payload = Some(Value::Object(whole).to_string());
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    accepted.result = Some(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
+    Ok(accepted)
+}
+
+/// What is to change about a channel.
+#[derive(Debug, Default)]
+struct Wish {
+    title: Option<String>,
+    starred: Option<bool>,
+    status: Option<ChannelStatus>,
+    master: Option<Option<MemberId>>,
+}
+
+impl Wish {
+    fn read(state: &State, changes: &Map<String, Value>) -> Result<Wish, Fault> {
+        let bad = |key: &str, what: &str| {
+            Fault::new(ErrorCode::InvalidPayload, format!("{key}: expected {what}")).field(&format!("changes.{key}"))
+        };
+        let mut wish = Wish::default();
+        for (key, value) in changes.iter().filter(|(key, value)| !value.is_null() || *key == "master_agent") {
+            match key.as_str() {
+                "title" => {
+                    let fits = |t: &&str| !t.trim().is_empty() && t.chars().count() <= limits::CHANNEL_TITLE_CHARS_MAX;
+                    let what = format!("text of at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
+                    wish.title = Some(value.as_str().filter(fits).ok_or_else(|| bad(key, &what))?.to_owned());
+                }
+                "starred" => wish.starred = Some(value.as_bool().ok_or_else(|| bad(key, "true or false"))?),
+                "status" => {
+                    let all = [ChannelStatus::Active, ChannelStatus::Archived, ChannelStatus::Deleted];
+                    let status = all.into_iter().find(|s| Some(s.as_str()) == value.as_str());
+                    wish.status = Some(status.ok_or_else(|| bad(key, "active, archived or deleted"))?);
+                }
+                "master_agent" => {
+                    let agent = |name: &str| {
+                        let id = find_named(state, name).filter(|id| state.member(*id).is_some_and(|m| !m.is_human()));
+                        id.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is no agent here")))
+                    };
+                    wish.master = Some(match value {
+                        Value::Null => None,
+                        Value::String(name) => Some(agent(name)?),
+                        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                            return Err(bad(key, "the name of an agent"));
+                        }
+                    });
+                }
+                _ => return Err(bad(key, "title, status, starred or master_agent")),
+            }
+        }
+        Ok(wish)
+    }
+
+    fn apply(self, channel: ChannelId, here: &Channel, auto: bool, fx: &mut Effects) {
+        let title = self.title.filter(|_| !(auto && here.title_manual));
+        if title.is_some() || self.starred.is_some() {
+            let title_manual = title.as_ref().map(|_| !auto);
+            fx.change(Change::ChannelSet { channel, title, title_manual, starred: self.starred });
+        }
+        if let Some(master) = self.master {
+            if let Some(member) = master.filter(|id| !here.seated.contains(id)) {
+                fx.change(Change::Seated { channel, member });
+            }
+            fx.change(Change::ChannelMaster { channel, master });
+        }
+        if let Some(status) = self.status.filter(|status| *status != here.status) {
+            fx.change(Change::ChannelStatus { channel, status });
+        }
+    }
+}
+
+/// `workspace.session.updated` of a member: it applies to the channel.
+pub(super) fn update(
+    state: &State,
+    live: &mut Live,
+    mut draft: Draft<'_, '_>,
+    channel: ChannelId,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    let said = channels::payload(&draft)?;
+    let name = channels::channel_name(&draft.target)?;
+    let (_, here) = channels::visible(state, &name, draft.member)?;
+    let by = state.member(draft.member);
+    let manages = channels::manages(state, draft.member, here) || by.is_some_and(Member::is_human);
+    if !manages && !by.is_some_and(|m| m.sits_in(channel)) {
+        let text = format!("join channel/{name}, or be its master, to change it");
+        return Err(Fault::new(ErrorCode::NotAChannelMember, text).into());
+    }
+    let changes = said.get("changes").and_then(Value::as_object).ok_or_else(|| {
+        Fault::new(ErrorCode::InvalidPayload, "payload.changes says what changes").field("payload.changes")
+    })?;
+    let wish = Wish::read(state, changes)?;
+    if wish.status == Some(ChannelStatus::Deleted) && !manages {
+        return Err(Fault::new(ErrorCode::Forbidden, "only its creator, a master or a human deletes a session").into());
+    }
+    let auto = said.get("auto_title").and_then(Value::as_bool).unwrap_or(false);
+    draft.admitted = true;
+    let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    wish.apply(channel, here, auto, fx);
+    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    Ok(accepted)
+}
+
+/// The operator's way to change any channel.
+pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    let name = channels::channel_name(name)?;
+    let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
+    let id = state.channel_id(&name).ok_or_else(unknown)?;
+    let here = state.channel(id).ok_or_else(unknown)?;
+    let mut changes = changes.as_object().cloned().unwrap_or_default();
+    let auto = changes.remove("auto_title").and_then(|v| v.as_bool()).unwrap_or(false);
+    let wish = Wish::read(state, &changes)?;
+    let mut payload = json!({ "session_id": session_id(&name), "changes": changes });
+    if let (true, Some(map)) = (auto, payload.as_object_mut()) {
+        map.insert("auto_title".into(), json!(true));
+    }
+    says(state, UPDATED, id, &name, &payload, now, fx);
+    wish.apply(id, here, auto, fx);
+    Ok(json!({ "channel": format!("channel/{name}") }))
+}
+
+/// The operator's way to make a session: an unnamed one gets a name.
+pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    let name = match channels::text(wish, "name") {
+        Some(name) => channels::channel_name(name)?,
+        None => channels::free_name(state, "session"),
+    };
+    let by = channels::text(wish, "created_by").and_then(|name| find_named(state, name));
+    let titled = channels::text(wish, "title").is_some_and(|title| !is_default(&name, title));
+    let made = channels::make(state, name, wish, by, now, fx)?;
+    began(state, &made, titled, now, fx);
+    Ok(json!({ "channel": format!("channel/{}", made.name), "name": made.name }))
+}
+
+/// Whether nobody has thought of this title.
+fn is_default(name: &str, title: &str) -> bool {
+    let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    title == name || title.strip_prefix("Session ").is_some_and(numbered)
+}
+
+/// The title a message of a human gives to its session, if that has none yet.
+pub(super) fn title_for(state: &State, channel: ChannelId, content: &str) -> Option<String> {
+    let here = state.channel(channel)?;
+    if !is_session(&here.name) || here.title_manual || !is_default(&here.name, &here.title) {
+        return None;
+    }
+    let line = content.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().take(AUTO_TITLE_CHARS_MAX).collect::<String>().trim_end().to_owned())
+}
+
+/// A session has the title its first message gave it.
+pub(crate) fn titled(state: &State, channel: ChannelId, title: String, now: Clock, fx: &mut Effects) {
+    let Some(here) = state.channel(channel) else { return };
+    let payload = json!({ "session_id": session_id(&here.name), "changes": { "title": title }, "auto_title": true });
+    says(state, UPDATED, channel, &here.name, &payload, now, fx);
+    fx.change(Change::ChannelSet { channel, title: Some(title), title_manual: None, starred: None });
+}
+
+/// Archives sessions nobody has written in for long, now and then. Starred ones stay.
+pub(crate) fn archive(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    let Some(config) = active(state, UPDATED) else { return };
+    let days = config.config.get("auto_archive_days").and_then(Value::as_u64).unwrap_or(ARCHIVE_DAYS);
+    // Where history keeps no messages, nobody knows when a session was last used.
+    let known = persistence::keeps(state, super::POSTED);
+    let due = live.archived_at.is_none_or(|at| now.steady >= at.saturating_add(ARCHIVE_EVERY_MS));
+    if days == 0 || !known || !due {
+        return;
+    }
+    live.archived_at = Some(now.steady);
+    let age = days.saturating_mul(86_400_000);
+    let through = aged_through(state, now, age);
+    let rests = |id: ChannelId, c: &Channel| match channels::last_seq(state, id) {
+        Some(seq) => seq <= through,
+        None => c.created_at.saturating_add(age) <= state.stamp(now.wall),
+    };
+    let resting = (0..)
+        .zip(&state.book.channels)
+        .filter(|(_, c)| c.status == ChannelStatus::Active && !c.starred && is_session(&c.name))
+        .filter(|(id, c)| rests(*id, c));
+    for (channel, here) in resting.take(ARCHIVED_AT_ONCE_MAX) {
+        let payload = json!({ "session_id": session_id(&here.name), "changes": { "status": "archived" } });
+        says(state, UPDATED, channel, &here.name, &payload, now, fx);
+        fx.change(Change::ChannelStatus { channel, status: ChannelStatus::Archived });
+    }
+}
+
+/// Where an event about a session goes that a plain one could not go to: a session to be made, or an archived one.
+pub(super) fn resolve(state: &State, kind: &str, name: &str) -> Option<Option<StreamKey>> {
+    let known = state.channel_id(name);
+    let status = known.and_then(|id| state.channel(id)).map(|c| c.status);
+    match (kind, status) {
+        (CREATED, None) => Some(None),
+        (UPDATED, Some(ChannelStatus::Archived)) => Some(known.map(StreamKey::Channel)),
+        _ => None,
+    }
+}
