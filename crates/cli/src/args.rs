@@ -1,8 +1,8 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, man, mods,
-    network, redact, restore, search, send, service, stdio, tail, thread, up, verify, who, work,
+    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, invoke, man,
+    mods, network, redact, resource, restore, search, send, service, stdio, tail, thread, tool, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -88,6 +88,14 @@ pub(crate) enum Command {
     /// Work: ask for it, do it, follow it to its end
     #[command(subcommand)]
     Work(work::Work),
+    /// Resources: tools, files and contexts
+    #[command(subcommand)]
+    Resource(resource::Resource),
+    /// Call a tool
+    Invoke(invoke::Invoke),
+    /// Tools made of commands
+    #[command(subcommand)]
+    Tool(tool::Tool),
     /// How far an event came, and why not further
     Explain(explain::Explain),
     /// Write an archive of the running node

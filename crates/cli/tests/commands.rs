@@ -13,6 +13,8 @@ mod mods;
 mod network;
 #[path = "commands/redact.rs"]
 mod redact;
+#[path = "commands/resources.rs"]
+mod resources;
 #[path = "commands/rooms.rs"]
 mod rooms;
 #[path = "commands/start.rs"]

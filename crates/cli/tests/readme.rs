@@ -61,6 +61,8 @@ fn shell(node: &Node, script: &str) -> Command {
     }
     let directory = Path::new(&binary).parent().unwrap();
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    // Files a page makes are the test's own.
+    bash.current_dir(node.path("."));
     bash.env("PATH", path).arg("-euo").arg("pipefail").arg("-c").arg(script);
     bash
 }
@@ -178,6 +180,11 @@ fn the_page_on_mods_as_written() {
 #[test]
 fn the_page_on_conversations_as_written() {
     page_as_written("conversations.md");
+}
+
+#[test]
+fn the_page_on_resources_as_written() {
+    page_as_written("resources.md");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::query::{EventQuery, query_string};
 use crate::secret::Secret;
 use crate::tls;
 use bytes::{Bytes, BytesMut};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
@@ -28,10 +29,13 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
+/// A request's body: at once, or as it is read from somewhere.
+pub(crate) type Payload = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// A node's HTTP door. Cloning shares the connections.
 #[derive(Debug, Clone)]
 pub struct Http {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Payload>,
     endpoint: Endpoint,
     network: Option<String>,
     bearer: Option<Secret>,
@@ -283,8 +287,23 @@ impl Http {
         body: Option<String>,
         limit: Duration,
     ) -> Result<T, ClientError> {
+        let headers: Vec<(&str, String)> =
+            body.iter().map(|_| ("content-type", "application/json".to_owned())).collect();
+        let payload = Full::from(body.unwrap_or_default()).map_err(|never| match never {});
+        self.upload(method, url, payload.boxed_unsync(), &headers, limit).await
+    }
+
+    /// Sends a body and reads the answer's data.
+    pub(crate) async fn upload<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        url: String,
+        body: Payload,
+        headers: &[(&str, String)],
+        limit: Duration,
+    ) -> Result<T, ClientError> {
         let exchange = async {
-            let response = self.request(method, &url, body, &[]).await?;
+            let response = self.send(method, &url, body, headers).await?;
             let status = response.status().as_u16();
             let bytes = collect(response.into_body(), &url).await?;
             Ok((status, bytes))
@@ -306,6 +325,21 @@ impl Http {
         body: Option<String>,
         headers: &[(&str, String)],
     ) -> Result<Response<Incoming>, ClientError> {
+        let payload = Full::from(body.clone().unwrap_or_default()).map_err(|never| match never {}).boxed_unsync();
+        let mut all: Vec<(&str, String)> = headers.to_vec();
+        if body.is_some() {
+            all.push(("content-type", "application/json".to_owned()));
+        }
+        self.send(method, url, payload, &all).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Payload,
+        headers: &[(&str, String)],
+    ) -> Result<Response<Incoming>, ClientError> {
         let mut request = Request::builder()
             .method(method)
             .uri(url)
@@ -313,15 +347,11 @@ impl Http {
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", format!("Bearer {}", bearer.expose()));
         }
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
-        }
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let request = request
-            .body(Full::from(body.unwrap_or_default()))
-            .map_err(|e| ClientError::Protocol(format!("the request cannot be made: {e}")))?;
+        let request =
+            request.body(body).map_err(|e| ClientError::Protocol(format!("the request cannot be made: {e}")))?;
         self.client.request(request).await.map_err(|e| unreachable_at(&self.endpoint.base(), &e))
     }
 }

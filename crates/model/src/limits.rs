@@ -126,8 +126,8 @@ pub const ROOMS_MAX: usize = 100_000;
 pub const PARKED_EVENTS_MAX: usize = 256;
 /// Bytes of them; more are `rate_limited`.
 pub const PARKED_BYTES_MAX: usize = 4 << 20;
-/// Sources of one network that wait for an answer from outside at once; more are `rate_limited`.
-pub const PARKED_SOURCES_MAX: usize = 4096;
+/// Bytes of all events of a network that wait for an answer from outside; more are `rate_limited`.
+pub const PARKED_ALL_BYTES_MAX: usize = 64 << 20;
 /// Resources of one network; more is `network_full`.
 pub const RESOURCES_MAX: usize = 10_000;
 /// Bytes of a tool's schemas; more is `invalid_argument`.

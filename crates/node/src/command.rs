@@ -230,6 +230,17 @@ pub enum Look {
     },
     /// One direct room, by id.
     Room(String),
+    /// Resources the caller may read.
+    Resources(Value),
+    /// One resource that the caller may read, with its content's place.
+    Resource {
+        /// Its address.
+        address: String,
+        /// A version of its content; the current one if none.
+        version: Option<u64>,
+    },
+    /// Whether the caller may write a resource, or make it.
+    MayWrite(String),
     /// Work units.
     Works {
         /// Which.

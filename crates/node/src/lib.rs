@@ -17,6 +17,7 @@ pub mod node;
 pub mod outbox;
 pub mod outgoing;
 pub mod query;
+mod resources;
 pub mod schema;
 mod search;
 pub mod task;
@@ -32,6 +33,7 @@ pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::Part;
 pub use query::{Query, QueryResult};
+pub use resources::{Called, FoundResource};
 pub use texts::Texts;
 pub use work::{Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 

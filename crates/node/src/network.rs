@@ -43,6 +43,7 @@ pub(crate) struct Handle {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) index: Option<Arc<rialto_store::search::SearchIndex>>,
     pub(crate) host: crate::Host,
+    pub(crate) blobs: Arc<crate::blobs::Blobs>,
 }
 
 /// The number of a `seq:n` cursor; nothing for an event id.

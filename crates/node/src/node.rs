@@ -238,7 +238,9 @@ impl Node {
         let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes, blobs };
         let task = Task::new(self.inner.host.clone(), shared.clone(), engine, log, inbox, head_tx);
         let (store, index, host) = (self.inner.store.clone(), self.inner.index.clone(), self.inner.host.clone());
-        let network = Network { handle: Arc::new(Handle { shared, commands, head, store, index, host }) };
+        let network = Network {
+            handle: Arc::new(Handle { shared, commands, head, store, index, host, blobs: self.inner.blobs.clone() }),
+        };
         self.inner.networks.write().unwrap_or_else(PoisonError::into_inner).push(network.clone());
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(task.run()));
         network

@@ -34,7 +34,7 @@ use rialto_engine::{
     Caller, Clock, Effect, Effects, Engine, EventRecord, MemberId, Principal, Record, SessionRef, Viewer,
 };
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Fault, Seq, limits};
+use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -56,6 +56,8 @@ const BATCH_BYTES_KEPT: usize = 4 << 20;
 const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
 /// Bytes of them kept at hand.
 const RECENT_BYTES: usize = 32 << 20;
+/// Answers from outside that wait for the task; who finds out more waits.
+const ANSWERS_WAITING: usize = 64;
 
 /// A stream that joined: its connection, what it joined as, where its mail goes.
 type Opened = (u64, Joined, Outbox);
@@ -164,7 +166,7 @@ impl Task {
         head: watch::Sender<Seq>,
     ) -> Task {
         let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
-        let (give, answers) = mpsc::channel(limits::PARKED_SOURCES_MAX);
+        let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let committed = engine.state.book.head;
         let _ = head.send(committed);

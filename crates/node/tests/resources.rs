@@ -1,6 +1,7 @@
 //! Content and calls through a real node: what waits, what is answered in order, what is there after a restart.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use rialto_model::limits;
 use rialto_model::network::Preset;
 use rialto_node::{Answered, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, Texts, identity::sha256};
 use serde_json::{Value, json};
@@ -98,6 +99,45 @@ async fn what_waits_keeps_its_order_and_holds_up_nobody_else() {
     assert!(seqs.is_sorted(), "{seqs:?}");
     assert!(seq(&behind.unwrap()[0]) > seqs[22], "a later request of the same source comes after");
     assert!(seq(&other.unwrap()[0]) < seqs[22], "somebody else does not wait");
+    node.stop().await;
+}
+
+/// On one thread all of these are there before the network's task has its turn, so none of them is answered meanwhile.
+#[tokio::test]
+async fn what_may_wait_is_bounded_per_source_and_in_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path()).await;
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let ana = join(&network, "agent:ana").await;
+    let say = |n: usize| json!({ "id": format!("s{n}"), "type": "x.y", "target": "channel/general" }).to_string();
+    let many: Texts = (0..limits::PARKED_EVENTS_MAX + 1).map(say).collect();
+    let large = json!({ "type": "x.y", "target": "channel/general", "payload": { "pad": "x".repeat(900 << 10) } });
+    let heavy: Texts = (0..5).map(|_| large.to_string()).collect();
+    assert!(heavy.bytes() > limits::PARKED_BYTES_MAX);
+    let (first, many, heavy, fits) = tokio::join!(
+        network.emit(&ana, register("resource/file/a", "x").to_string().into()),
+        network.emit(&ana, many),
+        network.emit(&ana, heavy),
+        network.emit(&ana, say(9999).into()),
+    );
+    assert_eq!(code(&first.unwrap()[0]), "ok");
+    assert!(many.unwrap().iter().all(|a| code(a) == "rate_limited"));
+    assert!(heavy.unwrap().iter().all(|a| code(a) == "rate_limited"));
+    assert_eq!(code(&fits.unwrap()[0]), "ok", "what is within the bounds waits and is taken");
+    let mut all = Vec::new();
+    for n in 0..limits::PARKED_ALL_BYTES_MAX / (900 << 10) + 2 {
+        all.push(join(&network, &format!("agent:a{n}")).await);
+    }
+    let big = |n: usize| register(&format!("resource/file/{n}"), &format!("{n}{}", "x".repeat(900 << 10))).to_string();
+    let mut sent = tokio::task::JoinSet::new();
+    for (n, caller) in all.into_iter().enumerate() {
+        let (network, text) = (network.clone(), big(n));
+        sent.spawn(async move { network.emit(&caller, text.into()).await.unwrap().pop().unwrap() });
+    }
+    let answers = sent.join_all().await;
+    let refused = answers.iter().filter(|a| code(a) == "rate_limited").count();
+    assert!(refused > 0 && refused < 5, "{refused} of {}", answers.len());
+    assert_eq!(answers.iter().filter(|a| code(a) == "ok").count(), answers.len() - refused);
     node.stop().await;
 }
 

@@ -12,10 +12,12 @@ pub(crate) mod explain;
 pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod inbox;
+pub(crate) mod invoke;
 pub(crate) mod man;
 pub(crate) mod mods;
 pub(crate) mod network;
 pub(crate) mod redact;
+pub(crate) mod resource;
 pub(crate) mod restore;
 pub(crate) mod search;
 pub(crate) mod send;
@@ -23,6 +25,7 @@ pub(crate) mod service;
 pub(crate) mod stdio;
 pub(crate) mod tail;
 pub(crate) mod thread;
+pub(crate) mod tool;
 pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod who;
@@ -51,6 +54,9 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Thread(thread) => wait(thread.run(cx)),
         Command::Direct(direct) => wait(direct.run(cx)),
         Command::Work(work) => wait(work.run(cx)),
+        Command::Resource(resource) => wait(resource.run(cx)),
+        Command::Invoke(invoke) => wait(invoke.run(cx)),
+        Command::Tool(tool) => wait(tool.run(cx)),
         Command::Explain(explain) => wait(explain.run(cx)),
         Command::Backup(backup) => wait(backup.run(cx)),
         Command::Restore(restore) => restore.run(cx),

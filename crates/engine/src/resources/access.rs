@@ -1,9 +1,10 @@
 //! Who may do what with a resource: rules of the resource, defaults of mod/access-control, and what is hidden.
 
 use super::{Resource, ResourceNo};
+use crate::emit;
 use crate::state::{MemberId, State};
 use rialto_model::access::{Operation, Permissions, Principal};
-use rialto_model::address::Address;
+use rialto_model::address::{Address, Entity, ResourceKind};
 use rialto_model::{ErrorCode, Fault, Role};
 use std::borrow::Cow;
 
@@ -82,6 +83,27 @@ pub(crate) fn is_hidden(state: &State) -> bool {
 
 fn missing(address: &str) -> Fault {
     Fault::new(ErrorCode::ResourceNotFound, format!("{address} does not exist"))
+}
+
+impl State {
+    /// Whether a member may bring content for this address: it may write what is there, or nothing is. Gives the version
+    /// of what is there.
+    pub fn may_write(&self, member: MemberId, address: &str) -> Result<Option<u64>, Fault> {
+        emit::is_active(self)?;
+        if self.member(member).is_some_and(|m| m.role == Role::Observer) {
+            return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
+        }
+        let parsed = Address::parse_in(address, &self.network)
+            .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{address:?}: {e}")))?;
+        let Entity::Resource { kind: ResourceKind::File | ResourceKind::Context, .. } = parsed.entity() else {
+            return Err(Fault::new(ErrorCode::InvalidArgument, format!("{address} is no file or context")));
+        };
+        if self.resource_named(parsed.as_str()).is_none() {
+            return Ok(None);
+        }
+        let (_, resource) = admit(self, parsed.as_str(), Some(member), Operation::Write)?;
+        Ok(Some(resource.version))
+    }
 }
 
 /// Whether the sender of an event may know of the resource it goes to: for what is hidden there is no other refusal.

@@ -191,12 +191,15 @@ pub(crate) fn register(
         permissions,
         version: old.as_ref().map_or(1, |r| r.version + 1),
         content: None,
+        content_since: 1,
         older: Vec::new(),
         metadata: said.metadata()?.unwrap_or_default(),
         updated_at: state.stamp(now.wall),
     };
-    let history = old.map(|r| r.with_content(content)).map(|r| r.older).unwrap_or_default();
-    let resource = Resource { content, older: history, ..fresh };
+    let resource = match old.map(|old| old.with_content(content)) {
+        Some(old) => Resource { content, content_since: old.content_since, older: old.older, ..fresh },
+        None => Resource { content, ..fresh },
+    };
     let no = known.map_or(state.book.next_resource, |(no, _)| no);
     draft.payload = Some(without_content(said, content));
     let mut accepted = emit::commit(state, live, draft, now, fx)?;

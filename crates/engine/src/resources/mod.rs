@@ -53,7 +53,10 @@ pub struct Resource {
     /// The network keeps it; otherwise its owner does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// Contents of earlier versions, newest last.
+    /// The version that brought it.
+    #[serde(default)]
+    pub content_since: u64,
+    /// Contents of earlier versions, each with the version that brought it, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub older: Vec<(u64, Content)>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -85,20 +88,27 @@ impl Resource {
 
     /// The content of a version.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
-        if version == self.version {
+        if version > self.version {
+            return None;
+        }
+        if version >= self.content_since {
             return self.content;
         }
-        self.older.iter().find(|(v, _)| *v == version).map(|(_, content)| *content)
+        self.older.iter().rfind(|(since, _)| *since <= version).map(|(_, content)| *content)
     }
 
-    /// The same resource one version on, with this content; what was there stays readable for a while.
+    /// The same resource with this content from its next version on; what was there stays readable for a while.
     fn with_content(mut self, content: Option<Content>) -> Resource {
-        if let Some(old) = self.content.filter(|old| Some(*old) != content) {
-            self.older.push((self.version, old));
+        if self.content == content {
+            return self;
+        }
+        if let Some(old) = self.content {
+            self.older.push((self.content_since, old));
             let surplus = self.older.len().saturating_sub(OLDER_KEPT);
             self.older.drain(..surplus);
         }
         self.content = content;
+        self.content_since = self.version + 1;
         self
     }
 }

@@ -168,6 +168,14 @@ fn content_has_versions_and_conflicts_are_seen() {
         "dGg="
     );
     assert_eq!(outcome(&read(&mut world, "agent:b", plan, json!({ "version": 9 }))), "resource_not_found");
+    world.emit("agent:a", update(json!({ "description": "a plan" }))).unwrap();
+    world.emit("agent:a", update(json!({ "content": "four" }))).unwrap();
+    assert_eq!(
+        read(&mut world, "agent:b", plan, json!({ "version": 4 })).unwrap()["content"],
+        "two+three",
+        "as it was then"
+    );
+    assert_eq!(read(&mut world, "agent:b", plan, json!({ "version": 1 })).unwrap()["content"], "one");
     for n in 0..9 {
         world.emit("agent:a", update(json!({ "content": format!("v{n}") }))).unwrap();
     }
@@ -179,7 +187,7 @@ fn content_has_versions_and_conflicts_are_seen() {
     assert_eq!(world.state().blobs().count(), 9);
     assert_eq!(outcome(&world.emit("agent:a", update(json!({})))), "invalid_argument");
     assert_eq!(outcome(&register(&mut world, "agent:b", json!({ "address": plan, "content": "" }))), "already_exists");
-    assert_eq!(register(&mut world, "agent:a", json!({ "address": plan, "content": "again" })).unwrap()["version"], 13);
+    assert_eq!(register(&mut world, "agent:a", json!({ "address": plan, "content": "again" })).unwrap()["version"], 15);
     world.act("agent:a", "network.resource.unregister", json!({ "address": plan })).unwrap();
     assert_eq!(outcome(&read(&mut world, "agent:a", plan, json!({}))), "resource_not_found");
     assert_eq!(world.state().blobs().count(), 0);

@@ -63,6 +63,8 @@ fn operation(op: &Op, path: &str, id: &str) -> Value {
 pub fn openapi_json() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut add = |path: &str, op: &Op, id: &str| {
+        // The router's word for "all that follows" is none of OpenAPI's.
+        let path = &path.replace("{*", "{");
         let entry = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
         if let Some(map) = entry.as_object_mut() {
             map.insert(op.method.to_owned(), operation(op, path, id));

@@ -20,6 +20,7 @@ mod events;
 mod members;
 mod mods;
 mod operations;
+mod resources;
 mod sse;
 mod wire;
 mod work;

@@ -1,7 +1,7 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
 use crate::app::App;
-use crate::{admin, conversations, docs, events, members, mods, operations, sse, work, ws};
+use crate::{admin, conversations, docs, events, members, mods, operations, resources, sse, work, ws};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -105,6 +105,13 @@ ops! {
     get "/v1/work/{id}" "work" Network scoped &["network"], &[], work::show, "One work unit";
     get "/v1/work/{id}/events" "work_events" Network scoped &["network", "after", "limit", "wait"], &[], work::events, "What happened to a work unit, in order";
     get "/v1/work/{id}/stream" "work_stream" Network scoped &["network", "after", "token"], &[], work::stream, "Follow a work unit to its end as server-sent events";
+    get "/v1/resources" "resources" Network scoped &["network", "type", "owner", "prefix", "query", "after", "limit"], &[], resources::list, "Tools, files and contexts the caller may read";
+    post "/v1/resources" "register_resource" Network scoped &["network"], &["address", "type", "description", "schema", "content_type", "content", "encoding", "permissions", "metadata"], resources::register, "Register a resource";
+    get "/v1/resources/{kind}/{*path}" "resource" Network scoped &["network", "version", "info"], &[], resources::get, "Content of a resource, whole or a range; a description with info";
+    put "/v1/resources/{kind}/{*path}" "put_resource" Network scoped &["network", "description", "permissions"], &[], resources::put, "The body becomes the content; If-Match guards the version";
+    patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped &["network"], &["content", "encoding", "content_type", "description", "schema", "permissions", "if_version", "append"], resources::change, "Change a resource";
+    delete "/v1/resources/{kind}/{*path}" "remove_resource" Network scoped &["network"], &[], resources::remove, "Unregister a resource";
+    post "/v1/invoke/{tool}" "invoke" Network scoped &["network", "timeout_ms", "wait_for_owner"], &[], resources::invoke, "Call a tool and wait for its result";
     get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
     post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
     get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";

@@ -46,6 +46,15 @@ impl Task {
                 Ok(list.iter().map(|summary| self.summary(summary)).collect())
             }
             Look::Room(id) => self.room(viewer, &id),
+            Look::Resources(filter) => {
+                self.engine.state.resources(&self.engine.live, self.asker(viewer)?, &filter, now)
+            }
+            Look::Resource { address, version } => {
+                let asker = self.asker(viewer)?;
+                let found = self.engine.state.readable(&self.engine.live, asker, &address, version, now)?;
+                Ok(json!({ "entry": found.0, "blob": found.1 }))
+            }
+            Look::MayWrite(address) => self.may_write(member, &address),
             Look::Works { filter, limit } => Ok(self.works(viewer, &filter, limit, now)),
             Look::Work(id) => self.work(viewer, &id, now),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),

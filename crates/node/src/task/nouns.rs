@@ -3,7 +3,7 @@
 use super::{Task, Then};
 use rialto_engine::conversations::{Conversation, Summary};
 use rialto_engine::work::{Unit, UnitNo};
-use rialto_engine::{Caller, Clock, StreamKey, UnitFilter, Viewer};
+use rialto_engine::{Caller, Clock, MemberId, StreamKey, UnitFilter, Viewer};
 use rialto_model::{ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -66,6 +66,25 @@ impl Task {
         });
         self.urgent = true;
         self.then.push(Then::Value(reply, result));
+    }
+
+    /// Who asks for resources: a member, or the operator, whom no rule stops.
+    pub(super) fn asker(&self, viewer: Viewer) -> Result<Option<MemberId>, Fault> {
+        match viewer {
+            Viewer::Operator => Ok(None),
+            Viewer::Member(id) => Ok(Some(id)),
+            Viewer::Reader => Err(Fault::new(ErrorCode::NotAMember, "resources are for members: join first")),
+        }
+    }
+
+    /// What an upload needs to know: who brings it, how much the network may keep, and what is there now.
+    pub(super) fn may_write(&self, member: Option<MemberId>, address: &str) -> Result<Value, Fault> {
+        let Some(member) = member else {
+            return Err(Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"));
+        };
+        let version = self.engine.state.may_write(member, address)?;
+        let quota = self.engine.state.book.settings.blob_bytes_max;
+        Ok(json!({ "member": member, "quota": quota, "version": version }))
     }
 
     /// The unit of an id, if the viewer may see it.

@@ -68,6 +68,12 @@ fn unfinished() -> Fault {
     Fault::new(ErrorCode::Timeout, "what had to be known first was not known in time")
 }
 
+impl Lane {
+    fn all_bytes(&self) -> usize {
+        self.bytes + self.asking.as_ref().map_or(0, |held| held.texts.bytes())
+    }
+}
+
 impl Held {
     fn left(&self) -> usize {
         self.texts.len().saturating_sub(self.at)
@@ -148,7 +154,8 @@ impl Task {
 
     /// Parks texts whose next one asks something, and has it found out.
     pub(super) fn park(&mut self, member: MemberId, held: Held, question: Question, now: Clock) {
-        if !self.lanes.contains_key(&member) && self.lanes.len() >= limits::PARKED_SOURCES_MAX {
+        let all: usize = self.lanes.values().map(Lane::all_bytes).sum();
+        if all + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
             return self.refuse_held(held, &too_many());
         }
         self.tickets += 1;

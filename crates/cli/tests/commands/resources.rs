@@ -1,0 +1,139 @@
+//! `resource …`, `invoke` and `tool serve`: files in and out, rules, versions, tools made of commands.
+
+use crate::support::{Node, Running, until};
+use serde_json::{Value, json};
+
+fn file(node: &Node, name: &str, content: &[u8]) -> String {
+    let path = node.path(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_file_from_its_upload_to_its_end() {
+    let mut node = Node::start();
+    node.line("mod load access-control").ok();
+    let report = file(&node, "report.md", b"# one\n");
+    let said = node
+        .words(&["resource", "put", "file/docs/report.md", &report, "--description", "the report", "--as", "alice"])
+        .ok();
+    assert_eq!(said.out.trim(), "resource/file/docs/report.md version 1");
+    let list = node.line("resource list --as bob --json").ok().json();
+    let entry = &list["resources"][0];
+    assert_eq!(
+        (&entry["owner"], &entry["content_type"], &entry["size"]),
+        (&json!("agent:alice"), &json!("text/markdown"), &json!(6))
+    );
+    assert_eq!(entry["your_permissions"], json!(["read"]));
+    assert!(node.line("resource list --as bob").ok().out.contains("file/docs/report.md"));
+    assert_eq!(node.line("resource get file/docs/report.md --as bob").ok().out, "# one\n");
+
+    // Only its owner writes, until it says otherwise; a version that is not there any more is told.
+    let next = file(&node, "next.md", b"# two\n");
+    node.words(&["resource", "put", "file/docs/report.md", &next, "--as", "bob"]).fails(4, "may not write");
+    node.line("resource permit file/docs/report.md write=network --as bob").fails(4, "may not admin");
+    node.line("resource permit file/docs/report.md write=role:boss --as alice").fails(2, "permissions.write");
+    node.line("resource permit file/docs/report.md write=network --as alice").ok();
+    node.words(&["resource", "put", "file/docs/report.md", &next, "--if-version", "2", "--as", "bob"]).ok();
+    node.words(&["resource", "put", "file/docs/report.md", &next, "--if-version", "2", "--as", "bob"])
+        .fails(5, "version 3");
+    node.words(&["resource", "put", "file/docs/report.md", &next, "--if-version", "0", "--as", "bob"])
+        .fails(5, "version 3");
+    assert_eq!(node.line("resource get file/docs/report.md --version 1 --as bob").ok().out, "# one\n");
+    assert_eq!(node.line("resource get file/docs/report.md --range 2-4 --as bob").ok().out, "two");
+    assert_eq!(node.line("resource get file/docs/report.md --range=-4 --as bob").ok().out, "two\n");
+
+    // Everything is there after a kill.
+    node.kill();
+    node.restart();
+    assert_eq!(node.line("resource get file/docs/report.md --as bob").ok().out, "# two\n");
+    node.line("verify").ok();
+
+    node.line("resource permit file/docs/report.md read=owner --as alice").ok();
+    node.line("resource get file/docs/report.md --as bob").fails(3, "does not exist");
+    node.line("resource show file/nothing --as bob").fails(3, "resource list");
+    node.line("resource remove file/docs/report.md --as alice").ok();
+    node.line("resource get file/docs/report.md --as alice").fails(3, "does not exist");
+    node.line("resource put channel/x y --as alice").fails(2, "no resource");
+}
+
+/// 48 MiB go in and come out again; the node's memory does not grow by that much.
+#[test]
+fn a_large_file_passes_through() {
+    let node = Node::start();
+    let piece: Vec<u8> = (0..1 << 20).map(|n: u32| (n * 31 % 251) as u8).collect();
+    let large: Vec<u8> = (0..48u8).flat_map(|n| piece.iter().map(move |b| b ^ n)).collect();
+    let path = file(&node, "large.bin", &large);
+    let before = memory(&node);
+    node.words(&["resource", "put", "file/large", &path, "--as", "alice"]).ok();
+    let out = node.path("back.bin");
+    node.words(&["resource", "get", "file/large", "--output", out.to_str().unwrap(), "--as", "bob"]).ok();
+    assert!(std::fs::read(&out).unwrap() == large, "not the same bytes");
+    let grown = memory(&node).saturating_sub(before);
+    assert!(grown < 32 << 20, "the node grew by {grown} bytes");
+    let tail = node.words(&[
+        "resource",
+        "get",
+        "file/large",
+        "--range",
+        "-3",
+        "--as",
+        "bob",
+        "--output",
+        out.to_str().unwrap(),
+    ]);
+    tail.ok();
+    assert_eq!(std::fs::read(&out).unwrap(), large[large.len() - 3..]);
+}
+
+/// Resident bytes of the node.
+fn memory(node: &Node) -> u64 {
+    let pid = std::fs::read_to_string(node.data().join("run.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str::<Value>(&text).ok()?.get("pid")?.as_u64());
+    let pid = pid.unwrap_or_else(|| panic!("the run file names no process"));
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_command_becomes_a_tool() {
+    let node = Node::start();
+    let script = r#"read input; case "$input" in *fail*) echo "no such thing" >&2; exit 3;; *slow*) sleep 30;; esac; echo "{\"got\": $input}""#;
+    let serve = |name: &str| {
+        let words =
+            ["tool", "serve", name, "--input", r#"{"what": "string"}"#, "--as", "worker", "--", "sh", "-c", script];
+        Running::start(node.command(&words))
+    };
+    let served = serve("echo");
+    until("the tool is there", || {
+        let list = node.line("resource list --type tool --as alice --json").ok().json();
+        (!list["resources"].as_array()?.is_empty()).then_some(())
+    });
+    let called = node.words(&["invoke", "echo", r#"{"what": "it; rm -rf $HOME"}"#, "--as", "alice"]).ok();
+    assert_eq!(called.json(), json!({ "got": { "what": "it; rm -rf $HOME" } }), "input is data");
+    node.words(&["invoke", "echo", r#"{"what": 5}"#, "--as", "alice"]).fails(2, "invalid_payload");
+    node.words(&["invoke", "echo", r#"{"what": "fail"}"#, "--as", "alice"]).fails(1, "no such thing");
+    node.words(&["invoke", "echo", r#"{"what": "slow"}"#, "--timeout", "1", "--as", "alice"]).fails(7, "timeout");
+    node.words(&["invoke", "nothing", "--as", "alice"]).fails(3, "resource list --type tool");
+    node.words(&["invoke", "echo", "5", "--as", "alice"]).fails(2, "JSON object");
+    drop(served);
+    until("the tool's owner is gone", || {
+        let ran = node.words(&["invoke", "echo", r#"{"what": "x"}"#, "--as", "alice"]);
+        (ran.code == 6 && ran.err.contains("owner_unavailable")).then_some(())
+    });
+    // Who waits for it gets its answer when it is back.
+    let waits = Running::start(node.command(&[
+        "invoke",
+        "echo",
+        r#"{"what": "later"}"#,
+        "--wait-for-owner",
+        "--as",
+        "alice",
+        "--json",
+    ]));
+    let _again = serve("echo");
+    let output: Value = serde_json::from_str(&waits.rest()).unwrap();
+    assert_eq!(output["output"], json!({ "got": { "what": "later" } }));
+}
