@@ -97,6 +97,7 @@ impl Running {
                 public_url: settings.server.public_url.clone(),
                 allowed_origins: settings.server.allowed_origins.clone(),
                 allowed_hosts: settings.server.allowed_hosts.clone(),
+                open_creation: settings.workspaces.open_creation,
                 tls,
                 listen: listen.to_string(),
             }),

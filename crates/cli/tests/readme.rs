@@ -191,3 +191,8 @@ fn the_page_on_resources_as_written() {
 fn the_page_on_work_as_written() {
     page_as_written("work.md");
 }
+
+#[test]
+fn the_page_on_workspaces_as_written() {
+    page_as_written("workspace.md");
+}

@@ -62,6 +62,17 @@ impl Http {
         self.node_call(Method::PATCH, &under(network, ""), Some(change)).await
     }
 
+    /// Changes what a channel says of itself: {title?, status?, starred?, master_agent?}. Gives the channel.
+    pub async fn set_channel(&self, network: &str, channel: &str, changes: &Value) -> Result<Value, ClientError> {
+        let path = format!("workspaces/{}/channels/{}", encode(network), encode(channel));
+        self.node_call(Method::PATCH, &path, Some(changes)).await
+    }
+
+    /// Invites somebody: {invitation_id, code, expires_at, url}. The code is shown this once.
+    pub async fn invite(&self, network: &str, wish: &Value) -> Result<Value, ClientError> {
+        self.node_call(Method::POST, &format!("ws/{}/invitations", encode(network)), Some(wish)).await
+    }
+
     /// Labels, roles and ends of a network's tokens; never the tokens.
     pub async fn tokens(&self, network: &str) -> Result<Value, ClientError> {
         self.node_call(Method::GET, &under(network, "/tokens"), None).await

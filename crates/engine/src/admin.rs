@@ -47,6 +47,8 @@ pub enum AdminOp {
     OrderMods(Option<Mode>, Vec<String>),
     /// Marks an event as redacted; the node overwrites its bytes.
     Redact(Seq),
+    /// Makes somebody a member that has not joined yet: address, and what kind of agent it is.
+    Enroll(String, Option<String>),
     /// Makes a session: {name?, title?, master?, participants?, created_by?}.
     OpenSession(Value),
     /// Changes what a channel says of itself: {title?, status?, starred?, master_agent?, auto_title?}.
@@ -122,6 +124,7 @@ pub(crate) fn decide(
             }
             Ok(json!({ "seq": seq, "status": "redacted" }))
         }
+        AdminOp::Enroll(address, kind) => membership::enroll(state, address, kind.as_deref(), now, fx),
         AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
         AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),

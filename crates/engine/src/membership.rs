@@ -608,3 +608,35 @@ pub(crate) fn guest(
     }
     Ok(Guest { member: id, records })
 }
+
+/// The operator makes somebody a member: who it is has to be shown when it joins.
+pub(crate) fn enroll(
+    state: &State,
+    address: &str,
+    agent_type: Option<&str>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
+    let parsed = Address::parse_in(address, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{address:?}: {e}")))?;
+    if !may_be_joined(&parsed) {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
+    }
+    if state.member_id(parsed.as_str()).is_some() {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("{parsed} is a member")));
+    }
+    if state.members.len() >= state.book.settings.max_members.min(limits::MEMBERS_MAX) {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the members it may have"));
+    }
+    let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);
+    let wish = Wish { agent_type: agent_type.map(str::to_owned), ..Wish::default() };
+    let role = granted_role(state, None, &wish, &parsed, None);
+    let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
+    let record = member_record(None, &parsed, &wish, role, 0, receive, state.book.head, state.stamp(now.wall));
+    check_profile(&record.profile)?;
+    fx.change(Change::Joined { member: id, record: Box::new(Member { lax: true, ..record }) });
+    if let Some(channel) = state.channel_id(DEFAULT_CHANNEL) {
+        fx.change(Change::Seated { channel, member: id });
+    }
+    Ok(json!({ "address": parsed.as_str(), "role": role.as_str() }))
+}

@@ -261,6 +261,10 @@ pub enum Look {
     },
     /// Direct conversations of the caller.
     Conversations,
+    /// The workspace: itself, its agents and channels.
+    Workspace,
+    /// Invitations, of everybody or for one address.
+    Invitations(Option<String>),
     /// What mod/analytics counted.
     Analytics,
     /// The ladder of an event.

@@ -25,6 +25,7 @@ pub mod texts;
 pub mod verify;
 mod window;
 mod work;
+mod workspace;
 
 pub use command::{Answered, Out, Reply};
 pub use host::Host;

@@ -14,6 +14,7 @@ mod nouns;
 mod pages;
 mod park;
 mod recover;
+mod workspace;
 
 use crate::blobs::Blobs;
 use crate::command::{Answered, Command, Found, Out, Reply};

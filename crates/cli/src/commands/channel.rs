@@ -25,6 +25,8 @@ pub(crate) enum Channel {
     Delete(Which),
     /// List who is seated
     Members(Which),
+    /// Change title, status, starred or master_agent, as the operator
+    Set(Set),
 }
 
 /// Arguments of `channel create`.
@@ -60,6 +62,16 @@ pub(crate) struct Seat {
     agent: Option<String>,
 }
 
+/// Arguments of `channel set`.
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// Channel name
+    channel: String,
+    /// Such as title=Plans, starred=true or status=archived
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    changes: Vec<String>,
+}
+
 impl Channel {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         match self {
@@ -74,6 +86,7 @@ impl Channel {
             Channel::Members(which) => which.members(cx).await,
             Channel::Join(seat) => seat.change(cx, "network.channel.join", "seated in").await,
             Channel::Leave(seat) => seat.change(cx, "network.channel.leave", "gone from").await,
+            Channel::Set(set) => set.run(cx).await,
             Channel::Delete(which) => {
                 let channel = channel(&which.channel)?;
                 let result = change(cx, "network.channel.delete", json!({ "channel": channel })).await?;
@@ -105,6 +118,17 @@ impl Create {
             }
         }
         Ok(payload)
+    }
+}
+
+impl Set {
+    async fn run(self, cx: &mut Context) -> Result<(), CliError> {
+        let address = channel(&self.channel)?;
+        let name = address.strip_prefix("channel/").unwrap_or(&address);
+        let changes = Value::Object(super::mods::settings(&self.changes)?);
+        let (http, network) = cx.operator_of_network().await?;
+        let changed = http.set_channel(&network, name, &changes).await?;
+        cx.out.show(&changed, |_, _| format!("{address} is changed"))
     }
 }
 

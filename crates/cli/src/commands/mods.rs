@@ -197,7 +197,7 @@ impl Place {
 }
 
 /// `KEY=VALUE` words.
-fn settings(words: &[String]) -> Result<Map<String, Value>, CliError> {
+pub(crate) fn settings(words: &[String]) -> Result<Map<String, Value>, CliError> {
     let one = |word: &String| {
         let (key, text) = word
             .split_once('=')

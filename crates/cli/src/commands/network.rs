@@ -25,6 +25,8 @@ pub(crate) enum Network {
     Resume(Which),
     /// Close a network; its history stays readable
     Archive(Which),
+    /// Invite somebody and print the code, this once
+    Invite(Invite),
     /// Tokens of a network
     #[command(subcommand)]
     Token(Token),
@@ -61,6 +63,29 @@ pub(crate) struct Create {
     /// Lowest verification level that may join
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     min_verification: Option<u8>,
+}
+
+/// Arguments of `network invite`.
+#[derive(Debug, Args)]
+pub(crate) struct Invite {
+    /// The one address that may use it; whoever has the code when absent
+    #[arg(value_name = "ADDRESS")]
+    invitee: Option<String>,
+    /// Role it gives
+    #[arg(long, value_parser = ["member", "observer"])]
+    role: Option<String>,
+    /// A channel to be seated in
+    #[arg(long)]
+    channel: Option<String>,
+    /// A word to the invited
+    #[arg(long)]
+    message: Option<String>,
+    /// How often it can be used
+    #[arg(long, value_name = "TIMES")]
+    uses: Option<u32>,
+    /// Ends after this span, such as 7d
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<String>,
 }
 
 /// Verbs of `network token`.
@@ -108,8 +133,37 @@ impl Network {
             Network::Pause(which) => which.change(cx, "paused").await,
             Network::Resume(which) => which.change(cx, "active").await,
             Network::Archive(which) => which.change(cx, "archived").await,
+            Network::Invite(invite) => invite.run(cx).await,
             Network::Token(token) => token.run(cx).await,
         }
+    }
+}
+
+impl Invite {
+    fn wish(&self) -> Result<Value, CliError> {
+        let mut wish = serde_json::Map::new();
+        let mut put = |key: &str, value: Option<Value>| drop(value.map(|value| wish.insert(key.to_owned(), value)));
+        put("invitee", self.invitee.as_deref().map(speaker_address).transpose()?.map(Value::from));
+        put("role", self.role.clone().map(Value::from));
+        put("channel", self.channel.clone().map(Value::from));
+        put("message", self.message.clone().map(Value::from));
+        put("max_uses", self.uses.map(Value::from));
+        let span = |text: &String| {
+            let ms = since::span(text).filter(|ms| *ms >= 1000);
+            ms.map(|ms| ms / 1000).ok_or_else(|| CliError::usage("--expires takes a span such as 12h or 7d"))
+        };
+        put("expires_in_s", self.expires.as_ref().map(span).transpose()?.map(Value::from));
+        Ok(Value::Object(wish))
+    }
+
+    async fn run(self, cx: &mut Context) -> Result<(), CliError> {
+        let wish = self.wish()?;
+        let (http, network) = cx.operator_of_network().await?;
+        let made = http.invite(&network, &wish).await?;
+        let zone = cx.zone.clone();
+        cx.out.show(&made, |made, _| value::text_of(made, "code", &zone))?;
+        cx.out.hint("the code is shown this once; who joins with it shows it as credentials.invite");
+        Ok(())
     }
 }
 

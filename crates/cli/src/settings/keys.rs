@@ -308,6 +308,14 @@ pub(crate) const KEYS: &[Key] = &[
         set: |s, raw| mod_names(raw.list()?).map(|value| s.mods.load = value),
     },
     Key {
+        name: "workspaces.open_creation",
+        kind: Kind::Flag,
+        default: "false",
+        example: "",
+        doc: "Anybody who reaches this node may make workspaces. On loopback that is so anyway; elsewhere it takes the admin secret.",
+        set: |s, raw| raw.flag().map(|value| s.workspaces.open_creation = value),
+    },
+    Key {
         name: "log.level",
         kind: Kind::Text,
         default: "\"info\"",

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) store: Store,
     pub(crate) network: Network,
+    pub(crate) workspaces: Workspaces,
     pub(crate) log: Log,
     pub(crate) search: Search,
     pub(crate) limits: Limits,
@@ -105,6 +106,12 @@ pub(crate) struct Network {
     pub(crate) token: Option<Secret>,
 }
 
+/// `[workspaces]`: networks that clients make.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Workspaces {
+    pub(crate) open_creation: bool,
+}
+
 /// `[log]`: the node's own log.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Log {
@@ -148,6 +155,7 @@ impl Settings {
             },
             store: Store { data, disk_budget_bytes: 0, free_space_floor_bytes: 512 * 1024 * 1024 },
             network: Network { name: "main".to_owned(), open: false, token: None },
+            workspaces: Workspaces { open_creation: false },
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
             limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },

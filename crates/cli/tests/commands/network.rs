@@ -76,3 +76,17 @@ fn nothing_crosses_from_one_network_to_another() {
     assert!(!node.line("history --network lab --json").ok().out.contains("only-in-main"));
     assert_eq!(node.line("search only-in-main --network lab --json").ok().json()["events"], serde_json::json!([]));
 }
+
+#[test]
+fn invitations_are_codes_shown_once() {
+    let node = Node::start();
+    let made = node.line("network invite eve --role observer --expires 1d --uses 2 --json").ok().json();
+    assert!(made["invitation_id"].as_str().unwrap().starts_with("inv_"), "{made}");
+    let code = made["code"].as_str().unwrap();
+    assert!(made["url"].as_str().unwrap().contains(code), "{made}");
+    let plain = node.line("network invite").ok();
+    assert!(plain.out.trim().len() == code.len() && plain.out.trim() != code, "{}", plain.out);
+    assert!(plain.err.contains("shown this once"), "{}", plain.err);
+    node.line("network invite --expires never").fails(2, "7d");
+    node.line("network invite --channel nowhere").fails(3, "unknown_target");
+}

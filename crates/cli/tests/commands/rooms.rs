@@ -38,6 +38,11 @@ fn channels() {
     assert_eq!(node.line("channel show channel/dev --json").ok().json()["title"], "Development");
     assert!(node.line("channel show dev").ok().out.contains("Development"));
     node.line("channel create dev --as bob").fails(5, "already_exists");
+    assert_eq!(node.line("channel set dev title=Works starred=true").ok().out, "channel/dev is changed\n");
+    let shown = node.line("channel show dev --json").ok().json();
+    assert_eq!((&shown["title"], &shown["starred"]), (&json!("Works"), &json!(true)));
+    node.line("channel set dev color=red").fails(2, "color");
+    node.line("channel set nowhere title=x").fails(3, "unknown_target");
     node.line("channel create a/b --as bob").fails(2, "no address");
     let named = node.line("channel create --as alice").ok().out;
     assert!(named.starts_with("channel/channel-"), "{named}");

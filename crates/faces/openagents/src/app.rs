@@ -14,6 +14,8 @@ pub struct FaceConfig {
     pub allowed_origins: Vec<String>,
     /// Host names that may be asked for besides the public URL's and loopback ones.
     pub allowed_hosts: Vec<String>,
+    /// Whether anybody may make workspaces.
+    pub open_creation: bool,
     /// Whether the listener speaks TLS.
     pub tls: bool,
     /// The address listened on.

@@ -24,6 +24,7 @@ mod resources;
 mod sse;
 mod wire;
 mod work;
+mod workspaces;
 mod ws;
 
 pub use app::{App, FaceConfig};

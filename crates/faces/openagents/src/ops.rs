@@ -1,7 +1,7 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
 use crate::app::App;
-use crate::{admin, conversations, docs, events, members, mods, operations, resources, sse, work, ws};
+use crate::{admin, conversations, docs, events, members, mods, operations, resources, sse, work, workspaces, ws};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -112,6 +112,24 @@ ops! {
     patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped &["network"], &["content", "encoding", "content_type", "description", "schema", "permissions", "if_version", "append"], resources::change, "Change a resource";
     delete "/v1/resources/{kind}/{*path}" "remove_resource" Network scoped &["network"], &[], resources::remove, "Unregister a resource";
     post "/v1/invoke/{tool}" "invoke" Network scoped &["network", "timeout_ms", "wait_for_owner"], &[], resources::invoke, "Call a tool and wait for its result";
+    post "/v1/workspaces" "create_workspace" Public plain &[], &["name", "agent_name", "agent_type", "creator_email"], workspaces::create, "Make a workspace with its first session";
+    get "/v1/workspaces" "workspaces" Network plain &[], &[], workspaces::list, "Workspaces the caller may look at";
+    get "/v1/workspaces/{id}" "workspace" Network plain &[], &[], workspaces::show, "One workspace with its agents";
+    patch "/v1/workspaces/{id}" "change_workspace" Network plain &[], &["name", "settings", "status"], workspaces::change, "Change a workspace";
+    delete "/v1/workspaces/{id}" "archive_workspace" Network plain &[], &[], workspaces::archive, "Archive a workspace";
+    post "/v1/workspaces/{id}/rotate-token" "rotate_token" Network plain &[], &[], workspaces::rotate, "A new token for the workspace; the old ones end";
+    get "/v1/workspaces/{id}/channels" "workspace_channels" Network plain &[], &[], workspaces::channels, "Channels of a workspace";
+    post "/v1/workspaces/{id}/channels" "create_session" Network plain &[], &["name", "title", "master", "participants", "resume_from"], workspaces::open, "Make a session";
+    get "/v1/workspaces/{id}/channels/{name}" "workspace_channel" Network plain &[], &[], workspaces::channel, "One channel";
+    patch "/v1/workspaces/{id}/channels/{name}" "change_channel" Network plain &[], &["title", "status", "starred", "master_agent", "auto_title"], workspaces::change_channel, "Change what a channel says of itself";
+    delete "/v1/workspaces/{id}/channels/{name}" "archive_channel" Network plain &[], &[], workspaces::archive_channel, "Archive a channel";
+    patch "/v1/workspaces/{id}/members/{name}" "change_member" Network plain &[], &["role"], workspaces::change_member, "Set a member's role";
+    post "/v1/token/resolve" "resolve_token" Public plain &[], &["token"], workspaces::resolve, "The workspace a token is for";
+    post "/v1/composing" "composing" Network scoped &["network"], &["network", "channel"], workspaces::composing, "Tell a channel that the caller writes";
+    get "/v1/invitations" "invitations" Network scoped &["network", "agent"], &[], workspaces::invitations, "Invitations for the caller; all for the operator";
+    post "/v1/invitations" "invite" Network scoped &["network"], &["invitee", "role", "channel", "message", "expires_in_s", "max_uses"], workspaces::invite, "Invite somebody; the code is shown this once";
+    post "/v1/invitations/{invitation}/reject" "reject_invitation" Public scoped &["network"], &["code"], workspaces::reject, "Refuse an invitation";
+    delete "/v1/invitations/{invitation}" "revoke_invitation" Operator scoped &["network"], &[], workspaces::revoke, "Take an invitation back";
     get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
     post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
     get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";
@@ -171,7 +189,15 @@ pub(crate) fn router(app: App) -> Router {
         .merge(crate::grpc::router(&app))
 }
 
-async fn not_found() -> Response {
+/// What other workspace servers have and this one does not: clients get along without it.
+const ELSEWHERE: &[&str] = &["files", "todos", "timers", "routines", "browser", "knowledge", "notifications"];
+
+async fn not_found(uri: axum::http::Uri) -> Response {
+    let rest = uri.path().strip_prefix("/v1/").unwrap_or_default();
+    if ELSEWHERE.contains(&rest.split('/').next().unwrap_or_default()) {
+        let fault = Fault::new(ErrorCode::Unsupported, format!("{} is not offered here", uri.path()));
+        return crate::error::Refusal::from(fault).into_response();
+    }
     crate::error::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them"))
         .into_response()
 }

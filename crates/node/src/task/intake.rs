@@ -172,7 +172,7 @@ impl Task {
         let result = accepted.result.as_mut().filter(|_| !accepted.duplicate).and_then(Value::as_object_mut);
         if let Some(map) = result.filter(|map| map.contains_key("invitation_id")) {
             map.insert("code".into(), secret.expose().into());
-            map.insert("url".into(), format!("/?network={}&invite={}", self.shared.id, secret.expose()).into());
+            map.insert("url".into(), crate::workspace::url(&self.shared.id, secret.expose()).into());
         }
     }
 

@@ -59,6 +59,8 @@ impl Task {
             Look::Work(id) => self.work(viewer, &id, now),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
             Look::Conversations => self.conversations(member),
+            Look::Workspace => Ok(self.workspace(caller, viewer, now)),
+            Look::Invitations(agent) => self.invitations(viewer, agent),
             Look::Analytics => self
                 .engine
                 .analytics(now)

@@ -1,0 +1,448 @@
+//! Networks as workspaces, in the words of workspace clients (OpenAgents sheet, section 15): camelCase, ISO times.
+//!
+//! Not here: files, and the other routes of workspace servers that this node does not have (`ops` answers those).
+
+use crate::admin::bad;
+use crate::app::App;
+use crate::auth::{self, Params};
+use crate::error::Refusal;
+use crate::members::{Scope, object, scope};
+use crate::wire;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use bytes::Bytes;
+use rialto_model::network::Preset;
+use rialto_model::{ErrorCode, Fault, Role};
+use rialto_node::command::Look;
+use rialto_node::identity::sha256;
+use rialto_node::{AdminOp, CreateNetwork};
+use serde_json::{Value, json};
+
+/// Mods of a new workspace.
+const MODS: &[&str] = &["auth", "access-control", "workspace", "persistence"];
+
+/// A stamp as ISO 8601 in UTC.
+fn iso(ms: u64) -> String {
+    let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
+    // Days since 0000-03-01, in eras of 400 years: leap days come last.
+    let z = days + 719_468;
+    let (era, day) = (z / 146_097, z % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let (date, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
+    format!("{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z", rest % 1000)
+}
+
+/// Stamps of an object, and of the objects in it, as ISO 8601.
+fn dated(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(map) => {
+            for (key, inner) in map.iter_mut() {
+                *inner = match inner.as_u64() {
+                    Some(ms) if key.ends_with("At") => iso(ms).into(),
+                    _ if key == "settings" => inner.take(),
+                    _ => dated(inner.take()),
+                };
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|inner| *inner = dated(inner.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
+}
+
+/// A call on one workspace, and what its caller sees of it.
+struct Visit {
+    call: auth::Call,
+    seen: Value,
+}
+
+impl Visit {
+    async fn pay(app: &App, headers: &HeaderMap, path: &Params) -> Result<Visit, Refusal> {
+        let id = path.get("id").map(String::as_str);
+        let call = auth::call(app, headers, &Params::new(), id, &Value::Null, false)?;
+        let seen = call.network.look(&call.caller, Look::Workspace).await?;
+        Ok(Visit { call, seen })
+    }
+
+    /// A visit of somebody who may change things.
+    async fn to_change(app: &App, headers: &HeaderMap, path: &Params) -> Result<Visit, Refusal> {
+        Visit::pay(app, headers, path).await?.who("manages")
+    }
+
+    fn who(self, may: &str) -> Result<Visit, Refusal> {
+        if self.seen.get(may).and_then(Value::as_bool) == Some(true) {
+            return Ok(self);
+        }
+        Err(Fault::new(ErrorCode::Forbidden, "this takes a master, a human, the workspace's token or the operator")
+            .into())
+    }
+
+    async fn act(&self, op: AdminOp) -> Result<Value, Refusal> {
+        Ok(self.call.network.admin(op).await?)
+    }
+
+    /// Looks again after a change.
+    async fn again(mut self) -> Result<Visit, Refusal> {
+        self.seen = self.call.network.look(&self.call.caller, Look::Workspace).await?;
+        Ok(self)
+    }
+
+    fn workspace(&self) -> Response {
+        wire::ok(&dated(self.seen.get("workspace").cloned().unwrap_or_default()))
+    }
+
+    fn channel(&self, name: &str) -> Result<Value, Refusal> {
+        let name = name.trim_start_matches("channel/");
+        let all = self.seen.get("channels").and_then(Value::as_array).into_iter().flatten();
+        let found = all.into_iter().find(|c| c.get("name").and_then(Value::as_str) == Some(name));
+        let unknown = || Refusal::from(Fault::new(ErrorCode::UnknownTarget, format!("no channel {name:?}")));
+        found.cloned().map(dated).ok_or_else(unknown)
+    }
+}
+
+/// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
+pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let here = app.config.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
+    if !(app.config.open_creation || here && app.config.public_url.is_none()) {
+        auth::operator(&app, &headers)?;
+    }
+    let body = object(&body)?;
+    let text = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim().to_owned())),
+        Some(_) => Err(bad(key, "is text")),
+    };
+    let name = text("name")?.ok_or_else(|| bad("name", "is required"))?;
+    let agent = text("agent_name")?.map(|name| auth::compat_address(&name));
+    let email = text("creator_email")?;
+    for address in agent.iter().cloned().chain(email.iter().map(|email| format!("human:{email}"))) {
+        let parsed = rialto_model::Address::parse(&address).ok().filter(|a| a.is_principal() && !a.is_broadcast());
+        parsed.ok_or_else(|| Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")))?;
+    }
+    let wish = CreateNetwork {
+        mods: Some(MODS.iter().map(|name| (*name).to_owned()).collect()),
+        created_by: email.as_ref().map(|email| format!("human:{email}")),
+        ..CreateNetwork::named(&name, Preset::Workspace)
+    };
+    let (network, token) = app.node.create_network(wish).await?;
+    tracing::info!(target: "audit", network = network.id(), act = "CreateWorkspace", "workspace");
+    if let Some(email) = &email {
+        network.admin(AdminOp::Settings(json!({ "metadata": { "creator_email": email } }))).await?;
+    }
+    if let Some(agent) = &agent {
+        network.admin(AdminOp::Enroll(agent.clone(), text("agent_type")?)).await?;
+    }
+    let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
+    let made = network.admin(AdminOp::OpenSession(session)).await?;
+    let operator = std::sync::Arc::new(rialto_node::Caller { operator: true, ..rialto_node::Caller::default() });
+    let seen = network.look(&operator, Look::Workspace).await?;
+    let all = seen.get("channels").and_then(Value::as_array).into_iter().flatten();
+    let channel = all.into_iter().find(|c| c.get("name") == made.get("name")).cloned().unwrap_or_default();
+    Ok(wire::ok(&json!({
+        "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
+        "token": token.map(|t| t.expose().to_owned()), "channel": dated(channel),
+    })))
+}
+
+/// `GET /v1/workspaces`: all for the operator, else the one the credential is for.
+pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &Params::new(), None, &Value::Null, false)?;
+    let networks = if call.caller.operator { app.node.networks() } else { vec![call.network.clone()] };
+    let mut out = Vec::new();
+    for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {
+        let seen = network.look(&call.caller, Look::Workspace).await?;
+        out.push(dated(seen.get("workspace").cloned().unwrap_or_default()));
+    }
+    Ok(wire::ok(&json!({ "workspaces": out })))
+}
+
+/// `GET /v1/workspaces/{id}`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(Visit::pay(&app, &headers, &path).await?.workspace())
+}
+
+/// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
+pub(crate) async fn change(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&app, &headers, &path).await?;
+    let mut patch = serde_json::Map::new();
+    for (key, value) in object(&body)?.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "name" => {
+                let name = value.as_str().ok_or_else(|| bad("name", "is text"))?;
+                if app.node.network(name).is_some_and(|other| other.id() != visit.call.network.id()) {
+                    return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
+                }
+                patch.insert("name".into(), value.clone());
+            }
+            "status" => {
+                auth::operator(&app, &headers)?;
+                patch.insert("status".into(), value.clone());
+            }
+            "settings" if value.is_object() => {
+                let mut metadata = visit.seen.get("metadata").cloned().unwrap_or_else(|| json!({}));
+                if let Some(map) = metadata.as_object_mut() {
+                    map.insert("settings".into(), value.clone());
+                }
+                patch.insert("metadata".into(), metadata);
+            }
+            _ => return Err(bad(key, "a workspace has name, status and settings").into()),
+        }
+    }
+    visit.act(AdminOp::Settings(Value::Object(patch))).await?;
+    Ok(visit.again().await?.workspace())
+}
+
+/// `DELETE /v1/workspaces/{id}`: archives it.
+pub(crate) async fn archive(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    // Only the operator changes what a network is to everybody.
+    auth::operator(&app, &headers)?;
+    let visit = Visit::to_change(&app, &headers, &path).await?;
+    visit.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
+    Ok(visit.again().await?.workspace())
+}
+
+/// `POST /v1/workspaces/{id}/rotate-token`.
+pub(crate) async fn rotate(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let visit = Visit::pay(&app, &headers, &path).await?.who("rotates")?;
+    let (secret, _) = app.node.add_token(&visit.call.network, None, None, None, None).await?;
+    for label in visit.seen.get("tokens").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        visit.act(AdminOp::RevokeToken(label.to_owned())).await?;
+    }
+    tracing::info!(target: "audit", network = visit.call.network.id(), act = "RotateToken", "workspace");
+    Ok(wire::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
+}
+
+/// `POST /v1/token/resolve` {token}.
+pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let token = body.get("token").and_then(Value::as_str).ok_or_else(|| bad("token", "is required"))?;
+    let hash = sha256(token);
+    let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
+    let network = app.node.network_by_token(&hash).ok_or_else(unknown)?;
+    let caller = rialto_node::Caller { bearer: Some(hash), ..rialto_node::Caller::default() };
+    // One that has expired resolves to nothing.
+    network.look(&std::sync::Arc::new(caller), Look::Workspace).await.map_err(|_| unknown())?;
+    let base = app.base_url(headers.get(header::HOST).and_then(|h| h.to_str().ok()));
+    Ok(wire::ok(&json!({
+        "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
+    })))
+}
+
+/// `GET /v1/workspaces/{id}/channels`.
+pub(crate) async fn channels(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let visit = Visit::pay(&app, &headers, &path).await?;
+    Ok(wire::ok(&json!({ "channels": dated(visit.seen.get("channels").cloned().unwrap_or_default()) })))
+}
+
+/// `POST /v1/workspaces/{id}/channels`.
+pub(crate) async fn open(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&app, &headers, &path).await?;
+    let mut wish = object(&body)?;
+    if let Some(map) = wish.as_object_mut() {
+        map.remove("created_by");
+    }
+    let made = visit.act(AdminOp::OpenSession(wish)).await?;
+    let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
+    Ok(wire::ok(&visit.again().await?.channel(name)?))
+}
+
+fn channel_name(path: &Params) -> &str {
+    path.get("name").map(String::as_str).unwrap_or_default()
+}
+
+/// `GET /v1/workspaces/{id}/channels/{name}`.
+pub(crate) async fn channel(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    Ok(wire::ok(&Visit::pay(&app, &headers, &path).await?.channel(channel_name(&path))?))
+}
+
+async fn set_channel(app: &App, path: &Params, headers: &HeaderMap, changes: Value) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(app, headers, path).await?;
+    visit.channel(channel_name(path))?;
+    visit.act(AdminOp::SetChannel(channel_name(path).to_owned(), changes)).await?;
+    Ok(wire::ok(&visit.again().await?.channel(channel_name(path))?))
+}
+
+/// `PATCH /v1/workspaces/{id}/channels/{name}`.
+pub(crate) async fn change_channel(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    set_channel(&app, &path, &headers, object(&body)?).await
+}
+
+/// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
+pub(crate) async fn archive_channel(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    set_channel(&app, &path, &headers, json!({ "status": "archived" })).await
+}
+
+/// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
+pub(crate) async fn change_member(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&app, &headers, &path).await?;
+    let body = object(&body)?;
+    let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
+    let role = role.ok_or_else(|| bad("role", "master, member or observer"))?;
+    let name = channel_name(&path).to_owned();
+    let set = visit.act(AdminOp::Role(name, role)).await?;
+    let visit = visit.again().await?;
+    let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
+    let agents = visit.seen.get("workspace").and_then(|w| w.get("agents")).and_then(Value::as_array);
+    let found = agents.into_iter().flatten().find(|a| a.get("agentName").and_then(Value::as_str) == bare);
+    Ok(wire::ok(&dated(found.cloned().unwrap_or(set.clone()))))
+}
+
+/// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
+pub(crate) async fn composing(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| bad("channel", "is required"))?;
+    let target = format!("channel/{}", channel.trim_start_matches("channel/"));
+    let event = json!({
+        "type": "workspace.message.status", "source": call.caller.claimed, "target": target,
+        "payload": { "status": "composing" }, "metadata": { "ephemeral": true },
+    });
+    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
+    Ok(wire::ok(&json!({ "status": "ok" })))
+}
+
+/// `GET /v1/invitations?agent=`.
+pub(crate) async fn invitations(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let look = Look::Invitations(params.get("agent").cloned());
+    Ok(wire::ok(&call.network.look(&call.caller, look).await?))
+}
+
+/// `POST /v1/invitations`: the operator's, or an event of the member that calls.
+pub(crate) async fn invite(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let mut wish = object(&body)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &wish, false)?;
+    if call.caller.operator && call.caller.session.is_none() {
+        tracing::info!(target: "audit", network = call.network.id(), act = "Invite", "operator");
+        return Ok(wire::ok(&call.network.invite(wish).await?));
+    }
+    if let Some(map) = wish.as_object_mut() {
+        ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));
+    }
+    let event = json!({
+        "type": "workspace.invitation.created", "source": call.caller.claimed, "target": "core", "payload": wish,
+    });
+    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    let accepted = answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
+    let plain = || Fault::new(ErrorCode::ModNotFound, "mod/workspace is not loaded, and the policy is not invite");
+    Ok(wire::ok(&accepted.result.ok_or_else(plain)?))
+}
+
+fn invitation(path: &Scope) -> String {
+    path.as_ref().and_then(|Path(map)| map.get("invitation")).cloned().unwrap_or_default()
+}
+
+/// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.
+pub(crate) async fn reject(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let code = body.get("code").and_then(Value::as_str).ok_or_else(|| bad("code", "is required"))?;
+    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(invitation(&path), Some(sha256(code)))).await?))
+}
+
+/// `DELETE /v1/invitations/{invitation}`.
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    tracing::info!(target: "audit", network = call.network.id(), act = "EndInvite", "operator");
+    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(invitation(&path), None)).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_767_225_600_001, "2026-01-01T00:00:00.001Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(iso(ms), text);
+        }
+        let object = json!({ "createdAt": 0, "n": 5, "settings": { "xAt": 1 }, "list": [{ "joinedAt": null }] });
+        let want = json!({ "createdAt": iso(0), "n": 5, "settings": { "xAt": 1 }, "list": [{ "joinedAt": null }] });
+        assert_eq!(dated(object), want);
+    }
+}

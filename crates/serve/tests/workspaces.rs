@@ -1,0 +1,229 @@
+//! Networks as workspaces over a real socket: each endpoint's exact object (sheet section 15).
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use common::Server;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Status and body of one request.
+async fn ask(server: &Server, method: &str, path: &str, credential: &str, body: Value) -> (u16, Value) {
+    let mut stream = TcpStream::connect(server.addr).await.unwrap();
+    let credential = if credential.is_empty() { String::new() } else { format!("{credential}\r\n") };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{credential}Content-Length: {}\r\n\r\n{body}",
+        server.addr,
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let text = String::from_utf8(answer).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+}
+
+/// The data of a good answer.
+async fn data(server: &Server, method: &str, path: &str, credential: &str, body: Value) -> Value {
+    let (status, answer) = ask(server, method, path, credential, body).await;
+    assert_eq!((status, &answer["code"]), (200, &json!(0)), "{method} {path}: {answer}");
+    answer["data"].clone()
+}
+
+async fn refused(server: &Server, method: &str, path: &str, credential: &str, body: Value) -> (u16, String) {
+    let (status, answer) = ask(server, method, path, credential, body).await;
+    assert_ne!(status, 200, "{method} {path}: {answer}");
+    let text = answer.to_string();
+    let code = ["data", "error"].iter().find_map(|k| answer[*k]["code"].as_str().or(answer[*k]["error"].as_str()));
+    (status, code.map_or(text, str::to_owned))
+}
+
+fn is_iso(value: &Value) -> bool {
+    value.as_str().is_some_and(|t| t.len() == 24 && t.ends_with('Z') && t.get(10..11) == Some("T"))
+}
+
+/// The object without the members that differ from run to run, which are of their kind.
+fn settled(mut value: Value, moving: &[&str]) -> Value {
+    for key in moving {
+        let taken = value.as_object_mut().unwrap().remove(*key).unwrap();
+        assert!(!key.ends_with("At") || is_iso(&taken), "{key}: {taken}");
+    }
+    value
+}
+
+struct Made {
+    id: String,
+    token: String,
+    session: String,
+    operator: String,
+}
+
+async fn made(server: &Server) -> Made {
+    let wish =
+        json!({ "name": "lab", "agent_name": "max", "agent_type": "claude", "creator_email": "ann@example.com" });
+    let made = data(server, "POST", "/v1/workspaces", "", wish).await;
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    let (id, token, session) = (text(&made["workspaceId"]), text(&made["token"]), text(&made["channel"]["name"]));
+    let rest = settled(made.clone(), &["workspaceId", "slug", "token", "channel"]);
+    assert_eq!((rest, &made["slug"]), (json!({ "name": "lab" }), &made["workspaceId"]));
+    let channel = settled(made["channel"].clone(), &["createdAt"]);
+    assert_eq!(
+        channel,
+        json!({
+            "channelId": session, "workspaceId": id, "name": session, "title": "Session 1", "titleManuallySet": false,
+            "createdBy": "max", "masterAgent": "max", "resumeFrom": null, "status": "active", "starred": false,
+            "participants": ["max"],
+        })
+    );
+    assert!(session.strip_prefix("session-").is_some_and(|hex| hex.len() == 8));
+    let operator = format!("Authorization: Bearer {}", server.node.admin_secret().expose());
+    Made { id, token: format!("X-Workspace-Token: {token}"), session, operator }
+}
+
+async fn end(server: Server) {
+    server.stop.cancel();
+    server.node.stop().await;
+}
+
+#[tokio::test]
+async fn a_workspace_from_its_making_to_its_end() {
+    let server = common::server(100).await;
+    let Made { id, token, operator, .. } = made(&server).await;
+    let path = format!("/v1/workspaces/{id}");
+    let shown = data(&server, "GET", &path, &token, Value::Null).await;
+    let agents = json!([{
+        "agentName": "max", "role": "master", "agentType": "claude", "status": "offline", "description": null,
+        "workingDir": null, "lastHeartbeatAt": null,
+    }]);
+    let agent = settled(shown["agents"][0].clone(), &["joinedAt"]);
+    assert_eq!(json!([agent]), agents);
+    let want = json!({
+        "workspaceId": id, "slug": id, "name": "lab", "creatorEmail": "ann@example.com", "settings": {},
+        "status": "active", "browserEnabled": false,
+    });
+    assert_eq!(settled(shown, &["agents", "createdAt", "lastActivityAt"]), want);
+    let raw = token.trim_start_matches("X-Workspace-Token: ").to_owned();
+    let resolved = data(&server, "POST", "/v1/token/resolve", "", json!({ "token": raw })).await;
+    let endpoint = format!("http://{}", server.addr);
+    assert_eq!(resolved, json!({ "workspace_id": id, "slug": id, "name": "lab", "endpoint": endpoint }));
+    assert_eq!(refused(&server, "POST", "/v1/token/resolve", "", json!({ "token": "x" })).await.0, 404);
+    let listed = data(&server, "GET", "/v1/workspaces", &token, Value::Null).await;
+    assert_eq!(listed["workspaces"].as_array().unwrap().len(), 1, "its own");
+    let listed = data(&server, "GET", "/v1/workspaces", &operator, Value::Null).await;
+    assert_eq!(listed["workspaces"].as_array().unwrap().len(), 2, "all");
+    let patch = json!({ "name": "lab two", "settings": { "theme": "dark" } });
+    let changed = data(&server, "PATCH", &path, &token, patch).await;
+    assert_eq!((&changed["name"], &changed["settings"]), (&json!("lab two"), &json!({ "theme": "dark" })));
+    assert_eq!(changed["creatorEmail"], "ann@example.com");
+    assert_eq!(refused(&server, "PATCH", &path, &token, json!({ "name": "main" })).await.0, 409);
+    assert_eq!(refused(&server, "PATCH", &path, &token, json!({ "color": 1 })).await.0, 400);
+    assert_eq!(refused(&server, "PATCH", &path, "", json!({})).await.0, 401);
+    assert_eq!(refused(&server, "GET", "/v1/workspaces/nowhere", &token, Value::Null).await.0, 404);
+    // A new token, and the old one ends.
+    let rotated = data(&server, "POST", &format!("{path}/rotate-token"), &token, json!({})).await;
+    assert_eq!(rotated["workspace_id"], json!(id));
+    assert_eq!(refused(&server, "GET", &path, &token, Value::Null).await.0, 401);
+    let token = format!("X-Workspace-Token: {}", rotated["token"].as_str().unwrap());
+    data(&server, "GET", &path, &token, Value::Null).await;
+    assert_eq!(refused(&server, "DELETE", &path, &token, Value::Null).await.0, 403, "the operator's");
+    let archived = data(&server, "DELETE", &path, &operator, Value::Null).await;
+    assert_eq!(archived["status"], "archived");
+    end(server).await;
+}
+
+#[tokio::test]
+async fn channels_and_members_of_a_workspace() {
+    let server = common::server(100).await;
+    let Made { id, token, session, .. } = made(&server).await;
+    let path = format!("/v1/workspaces/{id}/channels");
+    let names = |list: &Value| -> Vec<String> {
+        list["channels"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&data(&server, "GET", &path, &token, Value::Null).await), ["general".to_owned(), session.clone()]);
+    let one = format!("{path}/{session}");
+    let patch = json!({ "title": "Plans", "starred": true });
+    let changed = data(&server, "PATCH", &one, &token, patch).await;
+    assert_eq!(
+        (&changed["title"], &changed["titleManuallySet"], &changed["starred"]),
+        (&json!("Plans"), &json!(true), &json!(true))
+    );
+    let auto = data(&server, "PATCH", &one, &token, json!({ "title": "Auto", "auto_title": true })).await;
+    assert_eq!(auto["title"], "Plans", "a chosen title stays");
+    assert_eq!(data(&server, "GET", &one, &token, Value::Null).await, auto);
+    assert_eq!(refused(&server, "PATCH", &one, &token, json!({ "status": "x" })).await.0, 400);
+    assert_eq!(refused(&server, "GET", &format!("{path}/nowhere"), &token, Value::Null).await.0, 404);
+    let archived = data(&server, "DELETE", &one, &token, Value::Null).await;
+    assert_eq!(archived["status"], "archived");
+    let made = data(&server, "POST", &path, &token, json!({ "title": "Second" })).await;
+    assert_eq!((&made["title"], &made["status"]), (&json!("Second"), &json!("active")));
+    // The agent that was named joins as it is.
+    let join = json!({ "agent_name": "max", "network": id, "token": token.trim_start_matches("X-Workspace-Token: ") });
+    let joined = data(&server, "POST", "/v1/join", "", join).await;
+    assert_eq!((&joined["agent_name"], &joined["role"]), (&json!("max"), &json!("master")));
+    let member = format!("/v1/workspaces/{id}/members/max");
+    let changed = data(&server, "PATCH", &member, &token, json!({ "role": "member" })).await;
+    assert_eq!(
+        (&changed["agentName"], &changed["role"], &changed["status"]),
+        (&json!("max"), &json!("member"), &json!("online"))
+    );
+    assert_eq!(refused(&server, "PATCH", &member, &token, json!({ "role": "king" })).await.0, 400);
+    let composing = json!({ "network": id, "channel": "general", "agent_name": "max" });
+    assert_eq!(data(&server, "POST", "/v1/composing", &token, composing).await, json!({ "status": "ok" }));
+    end(server).await;
+}
+
+#[tokio::test]
+async fn invitations_by_operator_and_member() {
+    let server = common::server(100).await;
+    let Made { id, token, operator, .. } = made(&server).await;
+    let path = format!("/v1/ws/{id}/invitations");
+    let invited = data(&server, "POST", &path, &operator, json!({ "invitee": "agent:eve", "role": "observer" })).await;
+    let code = invited["code"].as_str().unwrap().to_owned();
+    assert_eq!(invited["url"], json!(format!("/?network={id}&invite={code}")));
+    let listed = data(&server, "GET", &format!("{path}?agent=eve"), &operator, Value::Null).await;
+    assert_eq!(listed["invitations"][0]["invitation_id"], invited["invitation_id"]);
+    assert!(!listed.to_string().contains(&code), "the code is shown once");
+    assert_eq!(refused(&server, "GET", &path, &token, Value::Null).await.0, 401, "a bare token is nobody");
+    let join = |who: &str, code: &str| json!({ "agent_id": who, "credentials": { "invite": code } });
+    let at = format!("/v1/ws/{id}/join");
+    assert_eq!(refused(&server, "POST", &at, "", join("agent:bob", &code)).await.0, 403);
+    let joined = data(&server, "POST", &at, "", join("agent:eve", &code)).await;
+    assert_eq!(joined["role"], "observer");
+    assert_eq!(refused(&server, "POST", &at, "", join("agent:eve", &code)).await.0, 403, "used up");
+    // By a member; refused by who knows the code.
+    let asked = json!({ "agent_name": "max", "max_uses": 2 });
+    let invited = data(&server, "POST", &path, &token, asked).await;
+    let (invitation, code) = (invited["invitation_id"].as_str().unwrap(), invited["code"].as_str().unwrap());
+    let reject = format!("{path}/{invitation}/reject");
+    assert_eq!(refused(&server, "POST", &reject, "", json!({ "code": "x" })).await.0, 403);
+    let ended = data(&server, "POST", &reject, "", json!({ "code": code })).await;
+    assert_eq!(ended, json!({ "invitation_id": invitation, "status": "rejected" }));
+    assert_eq!(refused(&server, "POST", &at, "", join("agent:bob", code)).await.0, 403);
+    let invited = data(&server, "POST", &path, &operator, json!({})).await;
+    let one = format!("{path}/{}", invited["invitation_id"].as_str().unwrap());
+    assert_eq!(refused(&server, "DELETE", &one, &token, Value::Null).await.0, 403);
+    assert_eq!(data(&server, "DELETE", &one, &operator, Value::Null).await["status"], "revoked");
+    end(server).await;
+}
+
+#[tokio::test]
+async fn who_may_make_a_workspace_and_what_is_not_offered() {
+    let server = common::server(100).await;
+    for body in [json!({}), json!({ "name": "" }), json!({ "name": "x", "agent_name": "a b" }), json!({ "name": 1 })] {
+        let (status, answer) = ask(&server, "POST", "/v1/workspaces", "", body.clone()).await;
+        assert_eq!(status, 400, "{body}: {answer}");
+    }
+    let bare = data(&server, "POST", "/v1/workspaces", "", json!({ "name": "bare" })).await;
+    assert_eq!((&bare["channel"]["masterAgent"], &bare["channel"]["createdBy"]), (&Value::Null, &Value::Null));
+    assert_eq!(refused(&server, "POST", "/v1/workspaces", "", json!({ "name": "bare" })).await.0, 409);
+    for path in
+        ["/v1/files", "/v1/todos/1", "/v1/timers", "/v1/routines", "/v1/browser", "/v1/knowledge", "/v1/notifications"]
+    {
+        let (status, answer) = ask(&server, "GET", path, "", Value::Null).await;
+        assert_eq!((status, answer["code"] != json!(0)), (501, true), "{path}: {answer}");
+    }
+    end(server).await;
+}
