@@ -7,6 +7,7 @@ use crate::membership;
 use crate::mods::manage::{self, Patch};
 use crate::mods::workspace::sessions;
 use crate::mods::{ModConfig, Mode};
+use crate::own;
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
@@ -29,6 +30,8 @@ pub enum AdminOp {
     RevokeToken(String),
     /// Sets a member's role.
     Role(String, Role),
+    /// Changes what a member may change about itself.
+    Member(String, crate::Wishes),
     /// Deletes a member.
     Remove(String),
     /// Sets a group's members.
@@ -91,6 +94,11 @@ pub(crate) fn decide(
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
             fx.change(Change::Role { member: id, role: *role });
             Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "role": role.as_str() }))
+        }
+        AdminOp::Member(name, wishes) => {
+            let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
+            let address = own::change(state, live, id, wishes, now, fx)?;
+            Ok(json!({ "address": address, "status": "changed" }))
         }
         AdminOp::Remove(name) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;

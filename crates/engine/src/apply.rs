@@ -2,6 +2,7 @@
 
 use crate::conversations::NOWHERE;
 use crate::invites;
+use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
 use crate::route::StreamKey;
@@ -264,6 +265,7 @@ fn change(state: &mut State, change: &Change) {
                 state.lists.acked.entry(*member).or_default().floor = head;
             }
             state.members.insert(record.address.clone(), *member);
+            state.book.former.remove(&record.address);
             seat_in_groups(state, *member);
         }
         Change::SessionIssued { member, session, keep_others } => {
@@ -343,7 +345,12 @@ fn change(state: &mut State, change: &Change) {
             {
                 c.seated.push(*member);
             }
-            with_member(state, *member, |m| open(m.seats.entry(*channel).or_default(), head));
+            with_member(state, *member, |m| {
+                let stretches = m.seats.entry(*channel).or_default();
+                if !m.muted.contains(channel) {
+                    open(stretches, head);
+                }
+            });
         }
         Change::Unseated { channel, member } => unseat(state, *channel, *member),
         Change::Group { name, members } => set_group(state, name, members),
@@ -386,6 +393,12 @@ fn change(state: &mut State, change: &Change) {
                     state.free_threads.insert(*number);
                 }
             }
+        }
+        Change::Muted { member, channel, on } => own::muted(state, *member, *channel, *on),
+        Change::Quiet { member, until } => with_member(state, *member, |m| m.quiet_until = *until),
+        Change::Renamed { member, address } => {
+            own::renamed(state, *member, address);
+            seat_in_groups(state, *member);
         }
         Change::WorkForgotten { units } => {
             work::forgotten(state, units).into_iter().for_each(|seq| release(state, seq));
@@ -451,6 +464,7 @@ fn unseat(state: &mut State, channel: u32, member: MemberId) {
         }
     }
     with_member(state, member, |m| {
+        m.muted.remove(&channel);
         if let Some(intervals) = m.seats.get_mut(&channel) {
             close(intervals, head);
         }
@@ -470,6 +484,7 @@ fn removed(state: &mut State, member: MemberId) {
         m.queueing.clear();
         state.members.shift_remove(&address);
     }
+    state.book.former.retain(|_, id| *id != member);
     state.lists.acked.remove(&member);
 }
 
@@ -526,6 +541,7 @@ fn leapt(state: &mut State, by: Millis) {
     }
     state.book.short_lived.values_mut().for_each(|at| *at += by);
     state.deaths = state.book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect();
+    own::leapt(state, by);
     work::leapt(state, by);
 }
 

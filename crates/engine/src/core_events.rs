@@ -12,7 +12,7 @@ use crate::state::{MemberId, State};
 use rialto_model::access::Operation;
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
-use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Visibility};
+use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Millis, Visibility};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -254,6 +254,10 @@ impl State {
             map.insert("joined_at".into(), json!(m.joined_at));
             let binding = if m.lax && m.verification == 0 { "lax" } else { "strict" };
             map.insert("binding".into(), json!(binding));
+            if let Some(until) = m.quiet_until {
+                map.insert("dnd".into(), json!(true));
+                map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(until))));
+            }
             let age = live.presence.get(id).map(|p| now.steady.saturating_sub(p.last_call));
             if let Some(age) = age {
                 map.insert("last_seen_at".into(), json!(now.wall.saturating_sub(age)));

@@ -5,16 +5,17 @@
 //! Not here: attempts and sessions, which are volatile (`rialto-node`).
 
 use crate::bugs;
-use crate::input::{Clock, Effect, Effects};
+use crate::input::{Clock, Effects};
+use crate::presence::Live;
+use crate::receipts;
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
 use crate::state::{Interval, MemberId, State, holds, next_inside, trim};
-use rialto_model::{Event, EventId, EventParts, Seq, Visibility};
+use rialto_model::Seq;
 use roaring::RoaringTreemap;
 use roaring::treemap::Iter;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 /// What a member acks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -255,7 +256,14 @@ fn common<'a>(a: &'a [Interval], b: &'a [Interval]) -> impl Iterator<Item = Inte
 
 /// Decides acks: only what is really pending counts, and nothing is recorded where nothing changes. Returns how many
 /// there were, if asked.
-pub(crate) fn decide_acks(state: &State, by: MemberId, request: &AckRequest, now: Clock, fx: &mut Effects) -> u64 {
+pub(crate) fn decide_acks(
+    state: &State,
+    live: &Live,
+    by: MemberId,
+    request: &AckRequest,
+    now: Clock,
+    fx: &mut Effects,
+) -> u64 {
     let floor = state.lists.floor(by);
     let up_to = request.up_to.unwrap_or(0).min(state.book.head);
     let mut seqs: Vec<Seq> = request.seqs.iter().copied().filter(|s| *s > floor.max(up_to)).collect();
@@ -273,7 +281,7 @@ pub(crate) fn decide_acks(state: &State, by: MemberId, request: &AckRequest, now
     let receipts = state.book.receipts.range(floor.saturating_add(1)..);
     for (seq, receipt) in receipts {
         if seqs.binary_search(seq).is_ok() || *seq <= up_to && state.is_pending(by, *seq) {
-            fx.after.push(receipt_signal(state, by, *seq, &receipt.id, receipt.source, now));
+            receipts::give(state, live, by, *seq, receipt, now, fx);
         }
     }
     let floor = if below > 0 { up_to } else { 0 };
@@ -292,29 +300,4 @@ pub(crate) fn ranges(seqs: &[Seq]) -> Vec<(Seq, Seq)> {
         }
     }
     out
-}
-
-/// The end-to-end ack a sender asked for with `metadata.receipt`.
-fn receipt_signal(state: &State, by: MemberId, seq: Seq, id: &str, to: MemberId, now: Clock) -> Effect {
-    let address = |m: MemberId| state.member(m).map_or("core", |m| m.address.as_ref());
-    let metadata = serde_json::json!({ "in_reply_to": id }).to_string();
-    // One id per (event, recipient), so that a receiver that deduplicates sees each receipt once.
-    let mark = xxhash_rust::xxh3::xxh3_64(format!("{seq}/{by}").as_bytes()) >> 2;
-    let own_id = EventId { at: state.stamp(now.wall), seq: (1 << 62) | mark, salt: state.book.salt };
-    let event = Event::new(
-        0,
-        &EventParts {
-            id: &own_id.to_text(),
-            kind: "network.event.ack",
-            source: address(by),
-            target: address(to),
-            payload: "{\"status\":\"acked\"}",
-            metadata: &metadata,
-            timestamp: state.stamp(now.wall),
-            network: &state.book.id,
-            visibility: Visibility::Direct,
-        },
-    );
-    let route = crate::Route { stream: Some(StreamKey::Inbox(to)), source: Some(by), ..Default::default() };
-    Effect::Signal { event: Arc::new(event), route }
 }

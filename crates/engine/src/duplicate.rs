@@ -23,9 +23,11 @@ pub(crate) fn duplicate(
     let first = &record.event;
     let conflict =
         || Fault::new(ErrorCode::IdConflict, format!("id {} was used for another event", first.id())).field("id");
-    if first.source() != address {
+    if !same_sender(state, record, address) {
         return Err(conflict());
     }
+    // Its sender may have been renamed since.
+    let address = first.source();
     if record.received != Some(input.received) {
         let target = Address::parse_in(&input.envelope.target, &state.network).map_err(|_| conflict())?;
         let visibility = visibility::checked(
@@ -66,6 +68,14 @@ pub(crate) fn duplicate(
         }
     }
     Ok(first_answer(state, record))
+}
+
+/// Members are compared, not names: an address may belong to another by now. A removed one leaves its events to whoever
+/// has its name.
+fn same_sender(state: &State, record: &EventRecord, address: &str) -> bool {
+    let Some(source) = record.route.source else { return false };
+    state.member_id(address) == Some(source)
+        || record.event.source() == address && state.member(source).is_none_or(|m| m.removed)
 }
 
 /// What the sender was told the first time.

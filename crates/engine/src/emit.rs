@@ -239,7 +239,9 @@ fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Optio
     }
     let Principal::Member(id) = state.principal(input.caller, None, now)? else { return Ok(None) };
     let said = input.envelope.source.as_deref();
-    let known = state.member(id).filter(|m| m.is_present() && said.is_none_or(|said| said == m.address.as_ref()));
+    let known = state
+        .member(id)
+        .filter(|m| m.is_present() && said.is_none_or(|s| s == m.address.as_ref() || state.known_as(s) == Some(id)));
     Ok(known.map(|m| (Sender::Member(id), Cow::Borrowed(m.address.as_ref()))))
 }
 
@@ -254,7 +256,7 @@ pub(crate) fn is_active(state: &State) -> Result<(), Fault> {
 fn bound<'s>(state: &'s State, id: MemberId, said: Option<&str>) -> Result<Cow<'s, str>, Fault> {
     let Some(member) = state.member(id).filter(|m| !m.removed) else { return Err(ErrorCode::NotAMember.into()) };
     match said {
-        Some(said) if said != member.address.as_ref() => {
+        Some(said) if state.known_as(said) != Some(id) => {
             Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", member.address)).field("source"))
         }
         _ => Ok(Cow::Borrowed(member.address.as_ref())),

@@ -1,10 +1,13 @@
-//! Why an event is where it is: the receipt ladder of each recipient (stored, delivered, acked), refusals, dead letters.
+//! Why an event is where it is: the receipt ladder of each recipient (stored, delivered, acked, then the states of
+//! work), refusals, dead letters.
 
 use crate::history::Viewer;
 use crate::presence::Live;
 use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use crate::tick::was_recipient;
+use crate::work::Unit;
+use rialto_model::{Seq, WorkState};
 use serde_json::{Value, json};
 
 /// What is known of an event.
@@ -29,6 +32,7 @@ impl State {
             },
         );
         let is_source = me.is_some() && record.route.source == me;
+        let unit = record.more.as_ref().and_then(|more| self.unit(more.work.as_ref()?.unit));
         let mut pending = Vec::new();
         let mut recipients = Vec::new();
         for (id, member) in self.roster() {
@@ -45,6 +49,8 @@ impl State {
                 map.insert("rung".into(), "dead".into());
                 map.insert("reason".into(), json!(letter.reason));
                 map.insert("at".into(), json!(letter.at));
+            } else if let Some(state) = unit.and_then(|unit| self.work_rung(unit, id, seq)) {
+                map.insert("rung".into(), state.as_str().into());
             } else if self.is_pending(id, seq) {
                 map.insert("rung".into(), "stored".into());
                 pending.push(id);
@@ -67,25 +73,43 @@ impl State {
         if me.is_some() && !is_source && recipients.is_empty() {
             return None;
         }
-        let json = json!({
+        let mut json = json!({
             "event_id": event.id(), "status": "stored", "seq": seq, "type": event.kind(), "source": event.source(), "target": event.target(),
             "visibility": event.visibility.as_str(), "timestamp": event.timestamp, "durability": self.book.settings.durability.as_str(),
             "kept": self.lists.kept().contains(seq), "redacted": self.book.redacted.contains(&seq),
             "mods": { "revision": self.book.mods_revision, "verdicts": record.verdicts },
             "recipients": recipients,
         });
+        let seen = unit.filter(|unit| me.is_none_or(|me| self.sees_unit(unit, me)));
+        if let (Some(unit), Some(map)) = (seen, json.as_object_mut()) {
+            map.insert("work".into(), json!({ "id": unit.id, "state": unit.state, "since": unit.since }));
+        }
         Some(Explanation { json, pending })
+    }
+
+    /// The rung above `acked`: how far the recipient came with the work, if it is the one that does it. Its acts on the
+    /// request say more than an ack; what others decide (the requester cancels, time runs out) does not.
+    fn work_rung(&self, unit: &Unit, recipient: MemberId, seq: Seq) -> Option<WorkState> {
+        use WorkState::{AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working};
+        let acted = match unit.state {
+            Submitted => return None,
+            Working | InputRequired | AuthRequired | Completed | Rejected => unit.request_seq == seq,
+            Failed | Canceled => false,
+        };
+        let climbs = unit.executor == Some(recipient) && (acted || !self.is_pending(recipient, seq));
+        climbs.then_some(unit.state)
     }
 
     /// Explains a refusal from the ring of the last ones, to its sender or the operator.
     pub fn explain_refusal(&self, live: &Live, viewer: Viewer, event_id: &str) -> Option<Value> {
         let me = match viewer {
             Viewer::Operator => None,
-            Viewer::Member(id) => Some(self.member(id)?.address.as_ref()),
+            Viewer::Member(id) => Some(id),
             Viewer::Reader => return None,
         };
         let refusal = live.refusals.iter().rev().find(|r| r.event_id == event_id)?;
-        if me.is_some() && refusal.source.as_deref() != me {
+        let is_own = |me: MemberId| refusal.source.as_deref().is_some_and(|source| self.known_as(source) == Some(me));
+        if !me.is_none_or(is_own) {
             return None;
         }
         Some(json!({

@@ -7,7 +7,7 @@ use crate::apply::TYPES_MAX;
 use crate::glob;
 use crate::record::EventRecord;
 use crate::route::StreamKey;
-use crate::state::{ChannelId, MemberId, State, is_open};
+use crate::state::{ChannelId, Member, MemberId, State, is_open};
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, Visibility};
@@ -57,7 +57,12 @@ pub struct Filter {
     pub room: Option<u32>,
     pub since: Option<Millis>,
     pub until: Option<Millis>,
+    /// Names of the filter that members have or had, with those members: a [`Page`] gives them.
+    pub people: People,
 }
+
+/// Members by the names a filter gives them. Empty where nobody was ever renamed: then names alone tell.
+pub type People = Vec<(String, Vec<MemberId>)>;
 
 /// What a viewer may see, detached from the engine.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +84,8 @@ pub struct Page {
     pub exhausted: bool,
     /// What the viewer may see.
     pub lens: Lens,
+    /// Who the names of the filter are.
+    pub people: People,
 }
 
 impl Lens {
@@ -128,16 +135,15 @@ impl Filter {
         self.kind
             .as_deref()
             .is_none_or(|k| if k.contains('*') { glob::matches(k, event.kind()) } else { event.kind().starts_with(k) })
-            && self.target.as_deref().is_none_or(|t| same_target(t, event.target()))
-            && self.source.as_deref().is_none_or(|s| same(s, event.source()))
+            && self.target.as_deref().is_none_or(|t| self.reached(t, record))
+            && self.source.as_deref().is_none_or(|s| self.sent(s, record))
             && self
                 .channel
                 .as_deref()
                 .is_none_or(|c| event.target().strip_prefix("channel/") == Some(c.trim_start_matches("channel/")))
-            && self.member.as_deref().is_none_or(|m| same(m, event.source()) || same_target(m, event.target()))
+            && self.member.as_deref().is_none_or(|m| self.sent(m, record) || self.reached(m, record))
             && self.conversation.as_ref().is_none_or(|(a, b)| {
-                same(a, event.source()) && same_target(b, event.target())
-                    || same(b, event.source()) && same_target(a, event.target())
+                self.sent(a, record) && self.reached(b, record) || self.sent(b, record) && self.reached(a, record)
             })
             && self.since.is_none_or(|t| event.timestamp >= t)
             && self.until.is_none_or(|t| event.timestamp <= t)
@@ -149,6 +155,30 @@ impl Filter {
                 let listed = meta.get("target_agents").and_then(|v| v.as_array());
                 listed.is_some_and(|l| l.iter().filter_map(|v| v.as_str()).any(|n| names.split(',').any(|w| w == n)))
             })
+    }
+}
+
+impl Filter {
+    /// Whether the one of this name sent the event, whatever it was called then.
+    fn sent(&self, name: &str, record: &EventRecord) -> bool {
+        same(name, record.event.source()) || record.route.source.is_some_and(|id| self.is(name, id))
+    }
+
+    /// Whether the event went to the one of this name, or to what the name says.
+    fn reached(&self, name: &str, record: &EventRecord) -> bool {
+        let inbox = |key| if let StreamKey::Inbox(id) = key { Some(id) } else { None };
+        same_target(name, record.event.target())
+            || record.route.stream.and_then(inbox).is_some_and(|id| self.is(name, id))
+    }
+
+    fn is(&self, name: &str, id: MemberId) -> bool {
+        self.people.iter().any(|(known, ids)| known == name && ids.contains(&id))
+    }
+
+    /// Names it asks for.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let pair = self.conversation.iter().flat_map(|(a, b)| [a, b]);
+        [&self.source, &self.target, &self.member].into_iter().flatten().chain(pair)
     }
 }
 
@@ -177,7 +207,7 @@ impl State {
                     operator: false,
                     public: true,
                     member: Some(id),
-                    channels: m.seats.iter().filter(|(_, l)| is_open(l)).map(|(c, _)| *c).collect(),
+                    channels: m.seats.keys().copied().filter(|c| m.sits_in(*c)).collect(),
                     groups: m.groups.iter().filter(|(_, l)| is_open(l)).map(|(g, _)| *g).collect(),
                 }
             }
@@ -205,6 +235,7 @@ impl State {
         max: usize,
     ) -> Result<Page, Fault> {
         let lens = self.lens(viewer);
+        let people = self.people(filter);
         if view == View::Inbox {
             let Viewer::Member(id) = viewer else {
                 return Err(Fault::new(ErrorCode::Unauthenticated, "an inbox belongs to a member: say who you are"));
@@ -225,7 +256,7 @@ impl State {
                 seqs.reverse();
                 seqs.truncate(max);
             }
-            return Ok(Page { exhausted: seqs.len() < max, seqs, lens });
+            return Ok(Page { exhausted: seqs.len() < max, seqs, lens, people });
         }
         if !self.has_mod("persistence") {
             return Err(Fault::new(
@@ -243,7 +274,7 @@ impl State {
             None => (low, high),
         };
         let seqs = if low > high { Vec::new() } else { self.candidates(filter, low, high, max) };
-        Ok(Page { exhausted: seqs.len() < max, seqs, lens })
+        Ok(Page { exhausted: seqs.len() < max, seqs, lens, people })
     }
 
     /// Nothing before this seq was committed at `time` or later.
@@ -284,7 +315,16 @@ impl State {
 
     /// Every member that ever had the address, in either dialect.
     fn all_named(&self, name: &str) -> Vec<MemberId> {
-        (0..).zip(&self.book.members).filter(|(_, m)| same(name, &m.address)).map(|(id, _)| id).collect()
+        let had = |m: &Member| same(name, &m.address) || m.former.iter().any(|old| same(name, old));
+        (0..).zip(&self.book.members).filter(|(_, m)| had(m)).map(|(id, _)| id).collect()
+    }
+
+    /// Who the names of a filter are, where names alone do not tell.
+    pub fn people(&self, filter: &Filter) -> People {
+        if filter.names().next().is_none() || !self.book.members.iter().any(|m| !m.former.is_empty()) {
+            return People::new();
+        }
+        filter.names().map(|name| (name.clone(), self.all_named(name))).collect()
     }
 
     /// Lists that together hold all the filter asks for; `None` if only the whole history does.

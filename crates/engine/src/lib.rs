@@ -31,8 +31,10 @@ mod emit;
 mod explain;
 pub mod invites;
 mod membership;
+mod own;
 mod presence;
 mod principal;
+mod receipts;
 mod tick;
 mod visibility;
 
@@ -41,6 +43,7 @@ pub use delivery::AckRequest;
 pub use explain::Explanation;
 pub use history::{Filter, Page, View, Viewer};
 pub use input::{Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop};
+pub use own::{Dnd, Wishes};
 pub use presence::Live;
 pub use principal::Principal;
 pub use record::{EventRecord, Record};
@@ -111,7 +114,7 @@ impl Engine {
     /// Decides acks of a member's deliveries.
     pub fn ack(&mut self, by: MemberId, request: &AckRequest, now: Clock, effects: &mut Effects) -> u64 {
         self.look(now);
-        delivery::decide_acks(&self.state, by, request, now, effects)
+        delivery::decide_acks(&self.state, &self.live, by, request, now, effects)
     }
 
     /// Decides that a member has a room with another; gives its number. A new one is there once its record is applied.
@@ -137,6 +140,23 @@ impl Engine {
         effects: &mut Effects,
     ) -> bool {
         resources::answered(&self.state, by, request, payload, now, effects)
+    }
+
+    /// Decides what a member changes about itself.
+    pub fn change_own(
+        &mut self,
+        by: MemberId,
+        wishes: &Wishes,
+        now: Clock,
+        effects: &mut Effects,
+    ) -> Result<(), Fault> {
+        self.look(now);
+        let mark = effects.mark();
+        let result = own::decide(&self.state, &mut self.live, by, wishes, now, effects);
+        if result.is_err() {
+            effects.undo(mark);
+        }
+        result
     }
 
     /// Decides an operator's act.

@@ -57,7 +57,7 @@ pub(crate) fn join(
         Status::Paused => return Err(ErrorCode::NetworkPaused.into()),
         Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
     }
-    let address = joining_address(state, input, &wish)?;
+    let address = renamed_since(state, input, joining_address(state, input, &wish)?);
     let mut known = state.member_id(address.as_str());
     let Admission { level, freed, invite } = admit(state, input, &address, known, now)?;
     guard(state, live, input, &address, level, now)?;
@@ -177,7 +177,7 @@ fn joining_address(state: &State, input: &Emit<'_>, wish: &Wish) -> Result<Addre
     }
 }
 
-fn may_be_joined(address: &Address) -> bool {
+pub(crate) fn may_be_joined(address: &Address) -> bool {
     let fits = match address.entity() {
         Entity::Agent(name) => !RESERVED.contains(&name),
         Entity::Human(_) => true,
@@ -190,6 +190,13 @@ fn may_be_joined(address: &Address) -> bool {
 fn same_address(state: &State, a: &str, b: &str) -> bool {
     let parse = |t: &str| Address::parse_in(t, &state.network).ok();
     parse(a).is_some() && parse(a).map(|a| a.as_str().to_owned()) == parse(b).map(|b| b.as_str().to_owned())
+}
+
+/// Whoever was renamed and comes back under its old name, with its session, joins as who it is now.
+fn renamed_since(state: &State, input: &Emit<'_>, address: Address) -> Address {
+    let Some(id) = state.book.former.get(address.as_str()).copied() else { return address };
+    let current = state.member(id).filter(|_| kept_session(state, input, Some(id)).is_some());
+    current.and_then(|m| Address::parse_in(&m.address, &state.network).ok()).unwrap_or(address)
 }
 
 /// Guards see joins too, once it is sure who joins.
@@ -420,6 +427,9 @@ fn member_record(
         queueing,
         seats: old.map(|m| m.seats.clone()).unwrap_or_default(),
         groups: old.map(|m| m.groups.clone()).unwrap_or_default(),
+        muted: old.map(|m| m.muted.clone()).unwrap_or_default(),
+        quiet_until: old.and_then(|m| m.quiet_until),
+        former: old.map(|m| m.former.clone()).unwrap_or_default(),
     }
 }
 
@@ -519,10 +529,11 @@ pub(crate) fn remove_agent(
 /// A member by address or bare name, in either dialect.
 pub(crate) fn find_named(state: &State, name: &str) -> Option<MemberId> {
     let address = Address::parse_in(name, &state.network).ok()?;
-    state.member_id(address.as_str()).or_else(|| {
+    let twin = || {
         let Entity::Agent(name) = address.entity() else { return None };
         state.member_id(&format!("openagents:{name}"))
-    })
+    };
+    state.member_id(address.as_str()).or_else(twin).or_else(|| state.known_as(address.as_str()))
 }
 
 /// Somebody whose first event joins it.
@@ -538,6 +549,8 @@ pub(crate) struct BeforeGuest {
     id: MemberId,
     member: Option<Member>,
     seat: Option<ChannelId>,
+    /// Whom its address led to.
+    former: Option<(Box<str>, MemberId)>,
 }
 
 impl Guest {
@@ -547,7 +560,11 @@ impl Guest {
             let Change::Seated { channel, .. } = change else { return None };
             Some(*channel)
         });
-        let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat };
+        let former = self.records.iter().filter_map(Record::change).find_map(|change| {
+            let Change::Joined { record, .. } = change else { return None };
+            state.book.former.get_key_value(&record.address).map(|(name, id)| (name.clone(), *id))
+        });
+        let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat, former };
         self.records.iter().for_each(|record| crate::apply::apply(state, record));
         before
     }
@@ -559,6 +576,7 @@ impl BeforeGuest {
         if let Some(channel) = self.seat.and_then(|c| state.book.channels.get_mut(c as usize)) {
             channel.seated.retain(|m| *m != self.id);
         }
+        state.book.former.extend(self.former);
         match self.member {
             Some(member) => {
                 if let Some(slot) = state.book.members.get_mut(self.id as usize) {

@@ -157,6 +157,11 @@ impl Live {
         self.presence.get(member).is_some_and(|p| p.is_there(now))
     }
 
+    /// Whether the member has a stream open: what is never stored reaches it.
+    pub(crate) fn has_stream(&self, member: MemberId) -> bool {
+        self.presence.get(member).is_some_and(|p| p.streams > 0)
+    }
+
     /// How many members are there.
     pub fn online(&self, now: Clock) -> usize {
         self.presence.iter().filter(|(_, p)| p.is_there(now)).count()

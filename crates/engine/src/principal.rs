@@ -79,7 +79,7 @@ impl State {
     /// Whoever shows a session speaks as its member, and as nobody else.
     fn own_session(&self, id: crate::state::MemberId, claimed: Option<&str>) -> Result<Principal, Fault> {
         match (claimed, self.member(id)) {
-            (Some(claimed), Some(m)) if m.address.as_ref() != claimed => {
+            (Some(claimed), Some(m)) if self.known_as(claimed) != Some(id) => {
                 Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address)).field("source"))
             }
             _ => Ok(Principal::Member(id)),
@@ -97,7 +97,9 @@ impl State {
     fn by_token(&self, claimed: Option<&str>, token: Option<String>) -> Result<Principal, Fault> {
         let holder = |claimed: Option<&str>| Principal::Holder { claimed: claimed.map(Into::into), token };
         let Some(address) = claimed else { return Ok(holder(None)) };
-        match self.member_id(address).and_then(|id| self.member(id).map(|m| (id, m))) {
+        // A client that only ever names itself goes on after a rename as who it is now.
+        let renamed = || self.known_as(address).filter(|id| self.member(*id).is_some_and(|m| self.is_lax(m)));
+        match self.member_id(address).or_else(renamed).and_then(|id| self.member(id).map(|m| (id, m))) {
             Some((id, member)) if self.is_lax(member) => Ok(Principal::Member(id)),
             Some((_, member)) if !member.removed => Err(Fault::new(
                 ErrorCode::Unauthenticated,

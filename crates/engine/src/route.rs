@@ -101,7 +101,7 @@ pub(crate) fn resolve(state: &State, target: &Address) -> Result<Option<StreamKe
 }
 
 fn present(state: &State, address: &str) -> Option<MemberId> {
-    state.member_id(address).filter(|id| state.member(*id).is_some_and(Member::is_present))
+    state.known_as(address).filter(|id| state.member(*id).is_some_and(Member::is_present))
 }
 
 fn unknown(target: &Address) -> Fault {
@@ -128,10 +128,10 @@ impl State {
         };
         match route.stream {
             Some(StreamKey::Inbox(id)) => [id].into_iter().filter(|id| is_recipient(*id)).collect(),
-            Some(StreamKey::Channel(c)) => self
-                .channel(c)
-                .map(|c| c.seated.iter().copied().filter(|id| is_recipient(*id)).collect())
-                .unwrap_or_default(),
+            Some(StreamKey::Channel(c)) => {
+                let hears = |id: MemberId| is_recipient(id) && self.member(id).is_some_and(|m| !m.muted.contains(&c));
+                self.channel(c).map(|c| c.seated.iter().copied().filter(|id| hears(*id)).collect()).unwrap_or_default()
+            }
             Some(StreamKey::Group(_) | StreamKey::Broadcast) => {
                 self.roster().map(|(id, _)| id).filter(|id| is_recipient(*id) && self.receives(*id, route)).collect()
             }
@@ -163,7 +163,7 @@ impl State {
         let Some(m) = self.member(member).filter(|m| m.is_present()) else { return false };
         match route.stream {
             Some(StreamKey::Inbox(id)) => id == member,
-            Some(StreamKey::Channel(c)) => m.sits_in(c),
+            Some(StreamKey::Channel(c)) => m.hears(c),
             Some(StreamKey::Group(g)) => m.groups.get(&g).and_then(|g| g.last()).is_some_and(|i| i.to == Seq::MAX),
             Some(StreamKey::Broadcast) => true,
             None

@@ -62,6 +62,7 @@ impl State {
             resources: Default::default(),
             next_resource: 0,
             rooms: Vec::new(),
+            former: Default::default(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

@@ -145,6 +145,15 @@ pub struct Member {
     /// Groups it is in.
     #[serde(with = "pairs")]
     pub groups: BTreeMap<u32, Vec<Interval>>,
+    /// Channels it keeps its seat in but wants no mail from.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub muted: BTreeSet<ChannelId>,
+    /// Its mail waits until this stamp; the maximum is until it says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_until: Option<Millis>,
+    /// Addresses it had before, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<Box<str>>,
 }
 
 /// Maps by number as lists of pairs: inside a tagged record, JSON's text keys do not read back as numbers.
@@ -167,9 +176,19 @@ impl Member {
         !self.removed && !self.left
     }
 
-    /// Whether it sits in the channel now.
+    /// Whether it sits in the channel now, muted or not.
     pub fn sits_in(&self, channel: ChannelId) -> bool {
+        self.hears(channel) || self.muted.contains(&channel)
+    }
+
+    /// Whether what is said in the channel now is its mail.
+    pub fn hears(&self, channel: ChannelId) -> bool {
         self.seats.get(&channel).is_some_and(|s| is_open(s))
+    }
+
+    /// Whether its mail waits.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet_until.is_some()
     }
 
     /// Whether this is a person.
@@ -335,6 +354,9 @@ pub struct Book {
     /// Direct rooms by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Room>,
+    /// Addresses that were given up by a rename: whom they lead to until somebody joins under them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<Box<str>, MemberId>,
 }
 
 /// What an older release did not have is left out while there is none of it: its states keep their hashes.
@@ -439,6 +461,11 @@ impl State {
     /// A member by canonical address.
     pub fn member_id(&self, address: &str) -> Option<MemberId> {
         self.members.get(address).copied()
+    }
+
+    /// Whoever has the address, or had it last before a rename.
+    pub fn known_as(&self, address: &str) -> Option<MemberId> {
+        self.member_id(address).or_else(|| self.book.former.get(address).copied())
     }
 
     /// A channel by number.

@@ -8,6 +8,7 @@ use crate::delivery::ranges;
 use crate::input::{Clock, Effect, Effects};
 use crate::invites;
 use crate::mods::{persistence, workspace};
+use crate::own;
 use crate::presence::{Live, Presence, SESSION_IDLE_MS};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::route::StreamKey;
@@ -46,6 +47,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
         fx.change(Change::Leapt { by });
         return; // Deadlines are looked at again when the leap is in the state.
     }
+    own::end_quiet(state, now, fx);
     undeliverable(state, now, fx);
     work::expire(state, live, now, fx);
     work::forget(state, now, fx);

@@ -136,3 +136,7 @@ pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 pub const CALLS_PER_CALLER_MAX: usize = 1024;
 /// Calls of resources one owner may have to answer; more is `recipient_queue_full`.
 pub const CALLS_PER_OWNER_MAX: usize = 4096;
+/// Addresses of before that are known of a member; the oldest are forgotten.
+pub const FORMER_NAMES_MAX: usize = 8;
+/// How long mail waits at most for a member that does not say "until I say otherwise"; more is `invalid_argument`.
+pub const QUIET_MS_MAX: u64 = 30 * 24 * 3_600_000;

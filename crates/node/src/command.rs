@@ -7,7 +7,7 @@ use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::Accepted;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer, Wishes};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
@@ -84,6 +84,8 @@ pub struct PageAnswer {
     pub oldest: Seq,
     /// Deliveries of this network expect acks.
     pub tracked: bool,
+    /// The reader's mail waits: it gets what it asks for, and is not sent anything.
+    pub quiet: bool,
 }
 
 /// Where an event is.
@@ -167,6 +169,12 @@ pub(crate) enum Command {
         channel: Option<String>,
         reply: oneshot::Sender<Result<Value, Fault>>,
     },
+    /// The caller changes something about itself.
+    Own {
+        caller: Arc<Caller>,
+        wishes: Box<Wishes>,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+    },
     Touch {
         caller: Arc<Caller>,
         reply: oneshot::Sender<Result<Value, Fault>>,
@@ -203,6 +211,8 @@ pub enum Look {
     Profile,
     /// The operator's alone.
     Operator(Ledger),
+    /// The caller as it sees itself.
+    Me,
     /// Channels the caller may know of.
     Channels,
     /// Threads of a channel, or of all the caller may see.

@@ -125,6 +125,9 @@ impl Live {
     /// Sends pending events from the store as far as the window allows.
     fn pump(&mut self, state: &State, committed: Seq, now: Millis) {
         let Some(cursor) = self.parked.filter(|_| self.ending.is_none()) else { return };
+        if is_quiet(state, self.session.member) {
+            return;
+        }
         let room = self.window.room();
         if room == 0 {
             return;
@@ -291,6 +294,13 @@ impl Sessions {
             if live.ending.is_some() || !state.was_sent(member, &route, first) {
                 continue;
             }
+            if is_quiet(state, member) {
+                // Nothing after this was sent. What is sent at most once is not kept for anybody.
+                if run.is_tracked() {
+                    live.parked.get_or_insert(first - 1);
+                }
+                continue;
+            }
             // What is sent at most once is not found again later, so it waits for older mail only.
             let waits = |after: Seq| run.is_tracked() || state.pending(member, after, first).next().is_some();
             if live.parked.is_some_and(waits) {
@@ -319,19 +329,24 @@ impl Sessions {
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
             let lagging = live.outbox.room() < limits::OUTBOX_FRAMES_MAX / 2;
-            if !lagging && state.receives(live.session.member, route) {
+            if !lagging && reaches(state, live.session.member, route) {
                 live.send(Out::Signal(event.clone()));
                 self.dirty.push(*connection);
             }
         }
         self.watchers.retain(|_, (member, outbox)| {
             let wanted = match member {
-                Some(member) => state.receives(*member, route),
+                Some(member) => reaches(state, *member, route),
                 None => route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
             !wanted || outbox.send(vec![Out::Signal(event.clone())]) != Err(Refused::Closed)
         });
+    }
+
+    /// The member is to be disturbed again: what waited for it is due.
+    pub(crate) fn wake(&mut self, member: u32) {
+        self.dirty.extend(self.by_member.get(&member).into_iter().flatten());
     }
 
     /// Adds a reader that wants signals.
@@ -452,7 +467,7 @@ impl Sessions {
         let mut repeated = 0;
         for (connection, live) in &mut self.by_connection {
             let member = live.session.member;
-            if !live.window.is_overdue(now) {
+            if !live.window.is_overdue(now) || is_quiet(state, member) {
                 continue;
             }
             let mut again = Vec::new();
@@ -487,6 +502,17 @@ impl Sessions {
             .max()
             .unwrap_or(0)
     }
+}
+
+/// Whether a member's mail waits; its own reads and the answers to it do not.
+fn is_quiet(state: &State, member: u32) -> bool {
+    let quiet = state.member(member).is_some_and(rialto_engine::state::Member::is_quiet);
+    quiet && !rialto_engine::bugs::on("pushed to who is quiet")
+}
+
+/// Whether a signal is for a member that may be disturbed.
+fn reaches(state: &State, member: u32, route: &Route) -> bool {
+    state.receives(member, route) && !is_quiet(state, member)
 }
 
 /// 30, 60, 120 … at most 900 seconds, ±20 % by a hash so that many do not come at once.

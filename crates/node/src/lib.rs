@@ -41,7 +41,7 @@ pub use work::{Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 pub use rialto_engine::input::Accepted;
 pub use rialto_engine::mods;
 pub use rialto_engine::{
-    AckRequest, AdminOp, Caller, Dialect, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer,
+    AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer, Wishes,
 };
 pub use rialto_identity as identity;
 

@@ -5,7 +5,7 @@ use crate::metrics::Counters;
 use crate::outbox::Outbox;
 use crate::texts::Texts;
 use bytes::Bytes;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wishes};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
@@ -166,10 +166,11 @@ impl Network {
 
     /// The caller's pending events up to a position that pass a filter; reads them outside the network's task.
     async fn pending_that_pass(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<Vec<Seq>, Fault> {
-        let filter = Filter { before: Some(up_to.saturating_add(1)), ..filter };
+        let mut filter = Filter { before: Some(up_to.saturating_add(1)), ..filter };
         let (mut passing, mut position, mut scanned) = (Vec::new(), None, 0);
         loop {
             let page = self.page(caller, View::Inbox, &filter, position, limits::PAGE_EVENTS_MAX).await?.page;
+            filter.people = page.people;
             let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX).await?;
             passing.extend(records.iter().filter(|r| filter.passes(r)).map(|r| r.event.seq));
             scanned += looked_at;
@@ -289,6 +290,17 @@ impl Network {
     pub async fn explain(&self, caller: &Arc<Caller>, id: &str) -> Result<Value, Fault> {
         let record = self.find(id).await?;
         self.look(caller, Look::Explain { id: id.to_owned(), record }).await
+    }
+
+    /// The caller as it sees itself.
+    pub async fn me(&self, caller: &Arc<Caller>) -> Result<Value, Fault> {
+        self.look(caller, Look::Me).await
+    }
+
+    /// Changes something about the caller; gives what [`Network::me`] gives from then on.
+    pub async fn change_me(&self, caller: &Arc<Caller>, wishes: Wishes) -> Result<Value, Fault> {
+        let (caller, wishes) = (caller.clone(), Box::new(wishes));
+        self.ask(|reply| Command::Own { caller, wishes, reply }).await?
     }
 
     /// A heartbeat.

@@ -28,6 +28,8 @@ pub struct Query {
     pub lenient_cursor: bool,
     /// Full-text search.
     pub search: Option<String>,
+    /// The reader is sent what comes, without asking each time: nothing while it is not to be disturbed.
+    pub pushed: bool,
     /// Only what is in this direct room, by id; [`Network::prepare`] puts its number into the filter.
     pub room: Option<String>,
 }
@@ -81,6 +83,7 @@ impl Query {
             view,
             lenient_cursor: false,
             search: text("search"),
+            pushed: false,
             room: text("room"),
             filter: Filter {
                 descending,
@@ -211,7 +214,11 @@ impl Network {
             let wanted = limit - events.len();
             let answer = self.candidates(caller, view, &filter, position, ((wanted + 1).max(64), wanted)).await?;
             let (viewer, tracked) = (answer.viewer, answer.tracked);
+            if query.pushed && answer.quiet {
+                return Ok(QueryResult { events, has_more: false, next: start, viewer, tracked });
+            }
             let page = answer.page;
+            filter.people.clone_from(&page.people);
             let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX - bytes).await?;
             let stamps: Vec<(Seq, u64)> = if rialto_engine::bugs::on("cursor by timestamp") {
                 records.iter().map(|r| (r.event.seq, r.event.timestamp)).collect()

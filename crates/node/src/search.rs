@@ -204,9 +204,10 @@ impl Network {
             return Err(Fault::new(ErrorCode::Unsupported, "search is switched off on this node"));
         };
         let answer = self.page(caller, View::Log, filter, None, 1).await?;
-        let (lens, head, viewer, oldest) = (answer.page.lens, answer.head, answer.viewer, answer.oldest);
+        let (lens, people) = (answer.page.lens, answer.page.people);
+        let (head, viewer, oldest) = (answer.head, answer.viewer, answer.oldest);
         let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
-        let (filter, text) = (filter.clone(), text.to_owned());
+        let (filter, text) = (Filter { people, ..filter.clone() }, text.to_owned());
         let found = self
             .handle
             .host

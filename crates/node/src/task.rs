@@ -307,6 +307,7 @@ impl Task {
             Command::OpenRoom { caller, peer, channel, reply } => {
                 self.open_room(&caller, &peer, channel.as_deref(), reply, now);
             }
+            Command::Own { caller, wishes, reply } => self.change_own(&caller, &wishes, reply, now),
             Command::Touch { caller, reply } => {
                 let result = self.member_of(&caller, now).map(|id| {
                     let m = self.engine.state.member(id);
@@ -355,7 +356,8 @@ impl Task {
                 let tracked = self.engine.state.is_tracked();
                 self.events.push(Outgoing { record: event.clone(), tracked, book: self.changes });
             }
-            if matches!(record, Record::Change(_)) {
+            if let Record::Change(change) = &record {
+                self.heed(change);
                 self.book_changed = true;
                 self.changes += 1;
             }

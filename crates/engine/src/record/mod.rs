@@ -243,6 +243,22 @@ pub enum Change {
     ThreadsFreed {
         threads: Vec<u32>,
     },
+    /// A member mutes a channel it sits in, or hears it again.
+    Muted {
+        member: MemberId,
+        channel: ChannelId,
+        on: bool,
+    },
+    /// A member's mail waits until this stamp, or no longer.
+    Quiet {
+        member: MemberId,
+        until: Option<Millis>,
+    },
+    /// A member has another address.
+    Renamed {
+        member: MemberId,
+        address: Box<str>,
+    },
     /// Ended work units are no longer known: inclusive ranges of their numbers.
     WorkForgotten {
         units: Vec<(crate::work::UnitNo, crate::work::UnitNo)>,

@@ -108,6 +108,7 @@ fn begin(
         due: due(wish.deadline_ms, stamp),
         opened_at: stamp,
         updated_at: stamp,
+        since: stamp,
         terminal_at: None,
         last_seq: seq,
         artifacts: Vec::new(),

@@ -102,6 +102,9 @@ pub struct Unit {
     pub due: Millis,
     pub opened_at: Millis,
     pub updated_at: Millis,
+    /// When it came to its state.
+    #[serde(default)]
+    pub since: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal_at: Option<Millis>,
     pub last_seq: Seq,
@@ -370,6 +373,9 @@ fn count_below(state: &mut State, root: UnitNo) {
 }
 
 fn changed(unit: &mut Unit, event: &Event, mark: &WorkMark, act: &WorkAct) {
+    if unit.state != mark.state {
+        unit.since = event.timestamp;
+    }
     unit.state = mark.state;
     unit.executor = mark.executor;
     unit.due = mark.due;

@@ -235,6 +235,7 @@ fn giving_up_names_each_delivery_once() {
 #[test]
 fn receipts_come_once_per_recipient() {
     let mut world = pair().joined(&["agent:c"]);
+    world.stream("agent:a", true);
     let event =
         |id: &str| json!({ "type": "x.y", "target": "agent:broadcast", "id": id, "metadata": { "receipt": true } });
     let first = world.emit("agent:a", event("r1")).unwrap().seq.unwrap();

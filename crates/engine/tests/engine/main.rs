@@ -20,6 +20,7 @@ mod history;
 mod idempotency;
 mod invitations;
 mod join;
+mod ladder;
 mod limits;
 mod manage;
 mod mods;

@@ -6,7 +6,7 @@ use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{
     AckRequest, AdminOp, Caller, Clock, Dialect, Effect, Effects, Engine, EventRecord, Filter, MemberId, Page, Record,
-    SessionRef, State, View, Viewer,
+    SessionRef, State, View, Viewer, Wishes,
 };
 use rialto_model::network::{Preset, Settings, Token};
 use rialto_model::{Envelope, ErrorCode, Fault, Seq};
@@ -354,6 +354,23 @@ impl World {
         result
     }
 
+    /// What a member changes about itself.
+    pub(crate) fn own(&mut self, address: &str, wishes: Value) -> Result<(), Fault> {
+        let id = self.id(address);
+        let result = self.engine.change_own(id, &Wishes::from_json(&wishes)?, self.now, &mut self.fx);
+        if result.is_err() {
+            assert!(self.fx.records.is_empty(), "a refusal leaves nothing behind");
+        }
+        self.step();
+        result
+    }
+
+    /// Opens or closes a stream of the member.
+    pub(crate) fn stream(&mut self, address: &str, open: bool) {
+        let id = self.id(address);
+        self.engine.live.stream(id, open, self.now);
+    }
+
     pub(crate) fn set(&mut self, settings: Value) {
         self.admin(AdminOp::Settings(settings)).unwrap();
     }
@@ -432,6 +449,7 @@ impl World {
         let (mut out, mut position) = (Vec::new(), None);
         loop {
             let page = self.page(viewer, filter, position, 2).unwrap();
+            let filter = &Filter { people: page.people.clone(), ..filter.clone() };
             position = page.seqs.last().copied().or(position);
             out.extend(page.seqs.iter().copied().filter(|seq| {
                 let record = &self.events[seq];

@@ -66,6 +66,7 @@ pub(crate) async fn stream(
     call.network.prepare(&call.caller, &mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
+    query.pushed = query.view == Some(View::Inbox);
     query.after = last_event_id(&headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
     let head = call.network.head();

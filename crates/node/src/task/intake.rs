@@ -181,7 +181,10 @@ impl Task {
         let Some(text) = std::str::from_utf8(&frame).ok().map(str::trim_start) else { return frame };
         let said = Envelope::parse(text).ok().and_then(|e| e.source.map(std::borrow::Cow::into_owned));
         let sender = match self.engine.state.principal(caller, said.as_deref(), now) {
-            Ok(Principal::Member(id)) => self.engine.state.member(id).map(|m| m.address.to_string()),
+            // By its first name: a key is good after a rename too.
+            Ok(Principal::Member(id)) => {
+                self.engine.state.member(id).map(|m| m.former.first().unwrap_or(&m.address).to_string())
+            }
             Ok(Principal::Operator | Principal::Holder { .. }) | Err(_) => {
                 said.or(caller.claimed.as_deref().map(str::to_owned))
             }
@@ -221,7 +224,7 @@ impl Task {
         if let Some(source) = &envelope.source {
             let said = rialto_model::Address::parse_in(source, &self.engine.state.network)
                 .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("source"))?;
-            if said.as_str() != own.as_ref() {
+            if self.engine.state.known_as(said.as_str()) != Some(member) {
                 return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {own}'s")).field("source"));
             }
         }
@@ -270,17 +273,18 @@ impl Task {
 
     /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.
     fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
-        let Some(record) = self.find(id).ok().flatten().filter(|r| r.event.source() == sender.as_str()) else { return };
-        let (Some(to), seq) = (record.route.source, record.event.seq) else { return };
+        let Some(record) = self.find(id).ok().flatten() else { return };
+        let named = self.engine.state.known_as(sender.as_str());
+        let (Some(to), seq) = (record.route.source.filter(|id| named == Some(*id)), record.event.seq) else { return };
         if self.engine.answered_by_ack(member, id, &envelope.payload, now, &mut self.fx) {
             let _ = self.decided(Ok(()));
             self.ack(member, &rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: false }, now);
             return;
         }
-        let heard = self.fx.after.len();
+        let heard = (self.fx.after.len(), self.events.len());
         let request = rialto_engine::AckRequest { seqs: vec![seq], up_to: None, count: true };
         // A sender that asked for a receipt gets that one.
-        if self.ack(member, &request, now) == 0 || self.fx.after.len() > heard {
+        if self.ack(member, &request, now) == 0 || (self.fx.after.len(), self.events.len()) != heard {
             return;
         }
         let source = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();

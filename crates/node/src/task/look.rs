@@ -26,6 +26,10 @@ impl Task {
         match what {
             Look::Profile => Ok(self.profile()),
             Look::Discover { filter, compat } => self.discover(viewer, &filter, compat, now),
+            Look::Me => match member {
+                Some(id) => Ok(self.engine.state.own_entry(&self.engine.live, id, now)),
+                None => Err(Fault::new(ErrorCode::NotAMember, "only a member has a page of its own: join first")),
+            },
             Look::Channels => {
                 let readers = viewer == Viewer::Reader;
                 let state = &self.engine.state;

@@ -2,8 +2,9 @@
 
 use super::{Task, Then};
 use rialto_engine::conversations::{Conversation, Summary};
+use rialto_engine::record::Change;
 use rialto_engine::work::{Unit, UnitNo};
-use rialto_engine::{Caller, Clock, MemberId, StreamKey, UnitFilter, Viewer};
+use rialto_engine::{Caller, Clock, MemberId, StreamKey, UnitFilter, Viewer, Wishes};
 use rialto_model::{ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -85,6 +86,31 @@ impl Task {
         let version = self.engine.state.may_write(member, address)?;
         let quota = self.engine.state.book.settings.blob_bytes_max;
         Ok(json!({ "member": member, "quota": quota, "version": version }))
+    }
+
+    pub(super) fn change_own(
+        &mut self,
+        caller: &Caller,
+        wishes: &Wishes,
+        reply: oneshot::Sender<Result<Value, Fault>>,
+        now: Clock,
+    ) {
+        let changed = self.member_of(caller, now).and_then(|member| {
+            let decided = self.engine.change_own(member, wishes, now, &mut self.fx);
+            self.decided(decided).map(|()| member)
+        });
+        let result = changed.map(|member| self.engine.state.own_entry(&self.engine.live, member, now));
+        self.urgent = true;
+        self.then.push(Then::Value(reply, result));
+    }
+
+    /// What a change means for those that are connected.
+    pub(super) fn heed(&mut self, change: &Change) {
+        if let Change::Quiet { member, until: None } = change {
+            self.sessions.wake(*member);
+            // Readers that follow by cursor look again.
+            let _ = self.head.send(self.committed);
+        }
     }
 
     /// The unit of an id, if the viewer may see it.

@@ -22,16 +22,22 @@ impl Task {
             self.decided(Ok(()))?;
         }
         let state = &self.engine.state;
+        let people = state.people(filter);
         let (tracked, oldest, head) = (state.is_tracked(), state.book.purged, self.committed);
         let page = match (view, viewer) {
             (View::Inbox, Viewer::Member(id)) if !tracked => {
                 let lens = state.lens(viewer);
-                let (seqs, exhausted) = self.poll_ring(id, filter, wanted)?;
-                Page { exhausted, seqs, lens }
+                let named = Filter { people: people.clone(), ..filter.clone() };
+                let (seqs, exhausted) = self.poll_ring(id, &named, wanted)?;
+                Page { exhausted, seqs, lens, people }
             }
             _ => state.page(viewer, view, filter, position, head, max)?,
         };
-        Ok(PageAnswer { page, viewer, head, oldest, tracked })
+        let quiet = match viewer {
+            Viewer::Member(id) => self.engine.state.member(id).is_some_and(rialto_engine::state::Member::is_quiet),
+            Viewer::Operator | Viewer::Reader => false,
+        };
+        Ok(PageAnswer { page, viewer, head, oldest, tracked, quiet })
     }
 
     /// What an at-most-once member's poll gets: it leaves the ring with this answer, all else stays.

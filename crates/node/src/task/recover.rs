@@ -31,6 +31,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::AckThese { .. }
         | Command::Admin { .. }
         | Command::OpenRoom { .. }
+        | Command::Own { .. }
         | Command::Watch { .. }
         | Command::CloseStream { .. }
         | Command::Hash { .. }
@@ -179,6 +180,7 @@ impl Task {
                 Command::Admin { reply, .. }
                 | Command::View { reply, .. }
                 | Command::OpenRoom { reply, .. }
+                | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Shown { .. }

@@ -109,6 +109,10 @@ pub enum Admin {
     Status(&'static str),
     Redact(u64),
     MaxPending(u64),
+    /// A member mutes a channel, or hears it again.
+    Mute(usize, usize, bool),
+    /// A member's mail waits, or no longer.
+    Quiet(usize, bool),
 }
 
 /// What goes wrong below.
@@ -388,7 +392,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             Step::Ack { net, who, what, stream: one_in(c, 2) }
         }
         47..51 => {
-            let op = match c.below(14) {
+            let op = match c.below(21) {
                 0 => Admin::Role(who, ["member", "observer", "master"][pick(c, 3)]),
                 1 => Admin::Remove(who),
                 2..6 => Admin::Group(pick(c, 2), u8::try_from(c.below(64)).unwrap_or(0)),
@@ -396,6 +400,8 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
                 7 => Admin::Status(["paused", "archived"][pick(c, 2)]),
                 8..11 => Admin::Status("active"),
                 11 => Admin::Redact(c.below(30)),
+                12..16 => Admin::Mute(who, pick(c, 4), c.below(3) > 0),
+                16..19 => Admin::Quiet(who, c.below(2) > 0),
                 _ => Admin::MaxPending(1 + c.below(8)),
             };
             Step::Admin { net, op }

@@ -6,7 +6,7 @@ use super::oracle::{Input, Want, Wrong, wrong};
 use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, Step, Target, Trouble, What, Which};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Role, Visibility};
-use rialto_node::{AdminOp, Network, Texts};
+use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
 use rialto_store::disk::fault::Call as DiskCall;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -385,6 +385,18 @@ impl World {
                     return Ok(());
                 }
                 return self.redact(n, network, 1 + nth % head).await;
+            }
+            Admin::Mute(who, channel, on) => {
+                let (address, name) = (ADDRESSES[who % 6], CHANNELS[channel % 4]);
+                let (list, none) = (vec![name.to_owned()], Vec::new());
+                let (mute, unmute) = if on { (list, none) } else { (none, list) };
+                let op = AdminOp::Member(address.to_owned(), Wishes { mute, unmute, ..Wishes::default() });
+                (op, Box::new(move |net| net.oracle.mute(address, name, on)))
+            }
+            Admin::Quiet(who, on) => {
+                let address = ADDRESSES[who % 6];
+                let wishes = Wishes { dnd: Some(if on { Dnd::On } else { Dnd::Off }), ..Wishes::default() };
+                (AdminOp::Member(address.to_owned(), wishes), Box::new(move |net| net.oracle.quiet(address, on)))
             }
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));

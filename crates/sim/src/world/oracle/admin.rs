@@ -38,6 +38,23 @@ impl Oracle {
         }
     }
 
+    /// A member that sits in a channel muted it, or hears it again.
+    pub fn mute(&mut self, address: &str, channel: &str, on: bool) {
+        let (who, channel) = (self.who(address), self.channel(channel));
+        let Some(channel) = channel.and_then(|c| self.channels.get_mut(c)) else { return };
+        if let Some(who) = who.filter(|who| channel.seats.contains(who)) {
+            channel.muted.retain(|muted| *muted != who);
+            channel.muted.extend(on.then_some(who));
+        }
+    }
+
+    /// A member's mail waits, or no longer.
+    pub fn quiet(&mut self, address: &str, on: bool) {
+        if let Some(member) = self.who(address).and_then(|w| self.members.get_mut(w)) {
+            member.quiet = on;
+        }
+    }
+
     /// The operator set a role.
     pub fn role(&mut self, address: &str, role: &str) {
         if let Some(member) = self.who(address).and_then(|w| self.members.get_mut(w)) {

@@ -174,7 +174,11 @@ impl Oracle {
         let behind: Vec<Who> = match place {
             Place::Nowhere => Vec::new(),
             Place::Inbox(who) => vec![who],
-            Place::Channel(c) => self.channels.get(c).map(|c| c.seats.clone()).unwrap_or_default(),
+            Place::Channel(c) => {
+                let channel = self.channels.get(c);
+                let hears = |c: &Channel| c.seats.iter().copied().filter(|who| !c.muted.contains(who)).collect();
+                channel.map(hears).unwrap_or_default()
+            }
             Place::Group(g) => {
                 let members = self.groups.get(g).map(|g| g.members.clone()).unwrap_or_default();
                 members.iter().filter_map(|a| self.who(a)).collect()
@@ -254,6 +258,7 @@ impl Oracle {
                     removed: false,
                     observer: false,
                     master: self.rules.workspace && agent && first && !observer,
+                    quiet: false,
                     mail: Default::default(),
                 });
                 let who = self.members.len() - 1;
@@ -301,7 +306,15 @@ impl Oracle {
                 let master = seats.iter().copied().find(|w| is_agent(self, *w));
                 let private = payload.get("private").and_then(Value::as_bool).unwrap_or(false);
                 let name = text("name").unwrap_or_default();
-                self.channels.push(Channel { name, private, creator: Some(by), master, seats, deleted: false });
+                self.channels.push(Channel {
+                    name,
+                    private,
+                    creator: Some(by),
+                    master,
+                    seats,
+                    muted: Vec::new(),
+                    deleted: false,
+                });
                 place = Place::Channel(self.channels.len() - 1);
             }
             ("network.channel.join", Some(c)) => {
@@ -340,6 +353,7 @@ impl Oracle {
             .collect();
         if let Some(channel) = self.channels.get_mut(channel) {
             channel.seats.retain(|s| *s != who);
+            channel.muted.retain(|s| *s != who);
             if channel.master == Some(who) {
                 channel.master = channel.seats.iter().copied().find(|s| agents.contains(s));
             }

@@ -94,6 +94,36 @@ impl Oracle {
         Ok(())
     }
 
+    /// A receipt is mail of a sender that asked for it, from a recipient that acked, once.
+    pub(crate) fn receipt(&mut self, event: &Event, now: u64) -> Result<(), Wrong> {
+        let metadata = |e: &Event| serde_json::from_str::<Value>(e.metadata()).unwrap_or_default();
+        let answered = metadata(event).get("in_reply_to").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (by, to) = (self.who(event.source()), self.who(event.target()));
+        let asked = |e: &&Entry| {
+            e.event.id() == answered && e.source == to && metadata(&e.event).get("receipt") == Some(&Value::Bool(true))
+        };
+        let (Some(by), Some(to)) = (by, to) else {
+            return wrong("receipts", format!("{} is between who is gone", event.json()));
+        };
+        let entries = self.tape.iter().rev().filter(asked).map(|e| e.event.seq);
+        let Some(seq) = entries.clone().find(|seq| !self.receipted.contains(&(*seq, by))) else {
+            let what = if entries.count() == 0 { "was not asked for" } else { "came before" };
+            return wrong("receipts", format!("{} {what}", event.json()));
+        };
+        // It is committed with the ack it tells of: that is not in doubt any more.
+        match self.members.get_mut(by).and_then(|m| m.mail.get_mut(&seq)) {
+            Some(mail) if mail.row != Row::Dead => {
+                mail.row = Row::Acked;
+                mail.ended = self.looks;
+            }
+            other => return wrong("receipts", format!("{} says acked of {:?}", event.json(), other.map(|m| m.row))),
+        }
+        self.receipted.insert((seq, by));
+        let entry = Entry { event: event.clone(), source: Some(by), place: Place::Inbox(to) };
+        self.post(entry, None, self.looked.min(now), now, None);
+        Ok(())
+    }
+
     /// A notice names letters of its addressee, each once.
     fn notice(&mut self, event: &Event) -> Result<Place, Wrong> {
         let payload: Value = serde_json::from_str(event.payload()).unwrap_or_default();
@@ -309,9 +339,13 @@ impl Oracle {
             return wrong("tape", format!("{address} was pushed {} for {}", event.json(), entry.event.json()));
         }
         let holder = |m: &&Member| &m.address == address && m.mail.contains_key(&seq);
-        let Some(mail) = self.members.iter().find(holder).and_then(|m| m.mail.get(&seq)) else {
+        let member = self.members.iter().find(holder);
+        let Some((member, mail)) = member.and_then(|m| Some((m, m.mail.get(&seq)?))) else {
             return wrong("borders", format!("{address} was pushed {seq}, which is not its mail"));
         };
+        if member.quiet && stream.attentive {
+            return wrong("quiet", format!("{address} was pushed {seq} though its mail waits"));
+        }
         if attempt > 1 {
             if !stream.sent.contains(&seq) {
                 return wrong("order", format!("{address} was pushed {seq} again without a first time"));
@@ -331,7 +365,9 @@ impl Oracle {
 
     /// A member that reads has been pushed all it has pending, as far as its window goes.
     pub fn nothing_stuck(&self, stream: &Delivered) -> Result<(), Wrong> {
-        let Some(member) = self.who(&stream.address).and_then(|w| self.members.get(w)).filter(|m| m.present()) else {
+        let Some(member) =
+            self.who(&stream.address).and_then(|w| self.members.get(w)).filter(|m| m.present() && !m.quiet)
+        else {
             return Ok(());
         };
         let pending = || member.mail.iter().filter(|(seq, m)| m.row == Row::Pending && **seq > stream.from);

@@ -119,6 +119,8 @@ pub(crate) struct Member {
     pub(crate) removed: bool,
     pub(crate) observer: bool,
     pub(crate) master: bool,
+    /// Nothing is pushed to it.
+    pub(crate) quiet: bool,
     pub(crate) mail: BTreeMap<u64, Mail>,
 }
 
@@ -135,6 +137,8 @@ pub(crate) struct Channel {
     pub(crate) creator: Option<Who>,
     pub(crate) master: Option<Who>,
     pub(crate) seats: Vec<Who>,
+    /// Who sits there and gets no mail from it.
+    pub(crate) muted: Vec<Who>,
     pub(crate) deleted: bool,
 }
 
@@ -183,6 +187,8 @@ pub struct Oracle {
     pub(crate) dead: BTreeMap<(u64, Who), String>,
     /// Letters named in notices to their sources.
     pub(crate) noticed: BTreeSet<(u64, String)>,
+    /// Acks that are mail of the sender who asked for them: (position, recipient).
+    pub(crate) receipted: BTreeSet<(u64, Who)>,
     pub(crate) purged: u64,
     pub(crate) redacted: BTreeSet<u64>,
     /// Steady time of the last look, when everything was quiet.
@@ -226,6 +232,7 @@ impl Oracle {
             creator: None,
             master: None,
             seats: Vec::new(),
+            muted: Vec::new(),
             deleted: false,
         };
         Oracle {
@@ -238,6 +245,7 @@ impl Oracle {
             tape: Vec::new(),
             dead: BTreeMap::new(),
             noticed: BTreeSet::new(),
+            receipted: BTreeSet::new(),
             purged: 0,
             redacted: BTreeSet::new(),
             looked: now,
@@ -400,6 +408,9 @@ impl Oracle {
         }
         if event.source() == "core" {
             return self.server_event(event, now);
+        }
+        if event.kind() == "network.event.ack" {
+            return self.receipt(event, now);
         }
         let Some(k) = number_of(event.payload()).filter(|k| *k < self.inputs.len()) else {
             return wrong("tape", format!("nobody sent {}", event.json()));
