@@ -1,7 +1,7 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, invoke, man,
+    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, invoke, man, me,
     mods, network, redact, resource, restore, search, send, service, stdio, tail, thread, tool, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Ack(ack::Ack),
     /// Who is there
     Who(who::Who),
+    /// You: what you mute, when your mail waits, what you are called
+    #[command(subcommand)]
+    Me(me::Me),
     /// Channels: rooms of the network
     #[command(subcommand)]
     Channel(channel::Channel),

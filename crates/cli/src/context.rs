@@ -235,6 +235,23 @@ impl Voice {
     }
 }
 
+impl Voice {
+    /// The member has another address now: its kept session follows.
+    pub(crate) fn renamed(&self, address: &str) -> Result<(), CliError> {
+        let (Some(speaker), Some(session), Some(network)) = (&self.speaker, self.http.bearer(), self.http.network())
+        else {
+            return Ok(());
+        };
+        let kept = speaker.file.read().map(|kept| kept.network);
+        speaker.file.rename(&Kept {
+            address: address.to_owned(),
+            network: kept.unwrap_or_else(|| network.to_owned()),
+            url: speaker.door.endpoint().base(),
+            session_id: session.clone(),
+        })
+    }
+}
+
 impl Speaker {
     /// A session for this name: one that another command has made meanwhile, else a new one.
     async fn join(&self, stale: Option<&Secret>) -> Result<Http, CliError> {

@@ -42,6 +42,24 @@ impl SessionFile {
         place::write_private(&self.path, &text)
     }
 
+    /// The session goes on under another name: written there first, so that it is never in no place.
+    pub(crate) fn rename(&self, kept: &Kept) -> Result<(), CliError> {
+        let name = format!("{}.json", file_name(&kept.address));
+        let new = SessionFile { path: self.path.with_file_name(name), url: self.url.clone() };
+        if new.path == self.path {
+            return Ok(());
+        }
+        let lock = new.lock()?;
+        new.write(kept)?;
+        drop(lock);
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(CliError::file("remove", &self.path, &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Holds the name while a join is under way, so that two commands started together do not take it from each
     /// other. Released when the file is dropped.
     pub(crate) fn lock(&self) -> Result<File, CliError> {
@@ -91,6 +109,18 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(file.read().unwrap().session_id.expose(), "S");
+    }
+
+    #[test]
+    fn a_session_goes_on_under_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| SessionFile::of(dir.path(), "n1", name, "http://127.0.0.1:1");
+        of("agent:a").write(&kept("http://127.0.0.1:1")).unwrap();
+        let renamed = Kept { address: "agent:b".into(), ..kept("http://127.0.0.1:1") };
+        of("agent:a").rename(&renamed).unwrap();
+        assert_eq!((of("agent:a").read(), of("agent:b").read()), (None, Some(renamed.clone())));
+        of("agent:b").rename(&renamed).unwrap();
+        assert_eq!(of("agent:b").read(), Some(renamed));
     }
 
     #[test]

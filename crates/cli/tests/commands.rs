@@ -7,6 +7,8 @@ mod support;
 
 #[path = "commands/archive.rs"]
 mod archive;
+#[path = "commands/ladder.rs"]
+mod ladder;
 #[path = "commands/mods.rs"]
 mod mods;
 #[path = "commands/network.rs"]

@@ -196,3 +196,8 @@ fn the_page_on_work_as_written() {
 fn the_page_on_workspaces_as_written() {
     page_as_written("workspace.md");
 }
+
+#[test]
+fn the_page_on_the_ladder_as_written() {
+    page_as_written("ladder.md");
+}

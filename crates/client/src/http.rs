@@ -235,6 +235,17 @@ impl Http {
         self.get(&format!("events/{}/explain", encode(event_id))).await
     }
 
+    /// `GET /v1/me`: the caller as it sees itself.
+    pub async fn me(&self) -> Result<Value, ClientError> {
+        self.get("me").await
+    }
+
+    /// `PATCH /v1/me`: what the caller changes about itself.
+    pub async fn change_me(&self, change: &Value) -> Result<Value, ClientError> {
+        let url = self.endpoint.call(self.network(), "me");
+        self.call(Method::PATCH, url, Some(to_json(change)?), ANSWER_WAIT).await
+    }
+
     /// Any `GET` under the chosen network.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let url = self.endpoint.call(self.network(), path);

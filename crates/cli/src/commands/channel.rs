@@ -21,6 +21,10 @@ pub(crate) enum Channel {
     Join(Seat),
     /// Give up a seat, or unseat somebody
     Leave(Seat),
+    /// Keep your seat, but get no mail from a channel
+    Mute(Which),
+    /// Get mail from a channel again
+    Unmute(Which),
     /// Delete a channel; its history is kept
     Delete(Which),
     /// List who is seated
@@ -87,6 +91,8 @@ impl Channel {
             Channel::Join(seat) => seat.change(cx, "network.channel.join", "seated in").await,
             Channel::Leave(seat) => seat.change(cx, "network.channel.leave", "gone from").await,
             Channel::Set(set) => set.run(cx).await,
+            Channel::Mute(which) => which.mute(cx, "mute", "muted").await,
+            Channel::Unmute(which) => which.mute(cx, "unmute", "heard again").await,
             Channel::Delete(which) => {
                 let channel = channel(&which.channel)?;
                 let result = change(cx, "network.channel.delete", json!({ "channel": channel })).await?;
@@ -195,6 +201,14 @@ impl Which {
         let channel = self.find(cx).await?;
         let zone = cx.zone.clone();
         cx.out.show(&channel, |channel, _| value::lines(channel, &zone))
+    }
+
+    async fn mute(self, cx: &mut Context, verb: &str, done: &str) -> Result<(), CliError> {
+        let channel = channel(&self.channel)?;
+        let mut voice = cx.member().await?;
+        let change = json!({ verb: channel });
+        let me = voice.call(async |http| http.change_me(&change).await).await?;
+        cx.out.show(&me, |_, _| format!("{channel} is {done}"))
     }
 
     async fn members(self, cx: &mut Context) -> Result<(), CliError> {

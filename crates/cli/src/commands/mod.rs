@@ -14,6 +14,7 @@ pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod invoke;
 pub(crate) mod man;
+pub(crate) mod me;
 pub(crate) mod mods;
 pub(crate) mod network;
 pub(crate) mod redact;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Inbox(inbox) => wait(inbox.run(cx)),
         Command::Ack(ack) => wait(ack.run(cx)),
         Command::Who(who) => wait(who.run(cx)),
+        Command::Me(me) => wait(me.run(cx)),
         Command::Channel(channel) => wait(channel.run(cx)),
         Command::Group(group) => wait(group.run(cx)),
         Command::Mod(verb) => wait(verb.run(cx)),

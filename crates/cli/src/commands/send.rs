@@ -145,12 +145,13 @@ async fn later_answer(voice: &mut Voice, id: &str, mut left: Duration) -> Result
         let asked = Instant::now();
         let query = EventQuery {
             in_reply_to: Some(id.to_owned()),
-            limit: Some(1),
+            limit: Some(50),
             wait_s: Some(left.as_secs().clamp(1, limits::WAIT_SECONDS_MAX)),
             ..EventQuery::log()
         };
         let page = voice.call(async |http| http.events(&query).await).await?;
-        if let Some(answer) = page.events.into_iter().next() {
+        // A receipt is no answer.
+        if let Some(answer) = page.events.into_iter().find(|event| event.kind != "network.event.ack") {
             return Ok(Some(answer));
         }
         // A node that answers at once with nothing must not be asked in a tight loop.

@@ -42,7 +42,12 @@ pub(crate) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 }
 
 fn is_time(name: &str) -> bool {
-    name.ends_with("_at") || name == "at" || name == "timestamp" || name == "server_time"
+    name.ends_with("_at")
+        || name.ends_with("_until")
+        || name == "since"
+        || name == "at"
+        || name == "timestamp"
+        || name == "server_time"
 }
 
 fn block(value: &Value, depth: usize, zone: &TimeZone, out: &mut String) {

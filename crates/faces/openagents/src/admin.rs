@@ -13,7 +13,7 @@ use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::{Secret, sha256};
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Wishes};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 
@@ -231,20 +231,33 @@ pub(crate) async fn delete_group(
     act(&app, &headers, &path, AdminOp::DeleteGroup(name)).await
 }
 
-pub(crate) async fn role(
+/// `PATCH …/members/{address}` {role?, mute?, unmute?, dnd?, name?}.
+pub(crate) async fn change_member(
     State(app): State<App>,
     Path(path): Path<Params>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let role = body
-        .get("role")
-        .and_then(Value::as_str)
-        .and_then(Role::from_wire)
-        .ok_or_else(|| bad("role", "master, member or observer"))?;
     let address = path.get("address").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::Role(address, role)).await
+    let wishes = Wishes::from_json(&body)?;
+    let wanted = wishes != Wishes::default();
+    let role = match body.get("role") {
+        None | Some(Value::Null) if wanted => None,
+        role => {
+            let role = role.and_then(Value::as_str).and_then(Role::from_wire);
+            Some(role.ok_or_else(|| bad("role", "master, member or observer"))?)
+        }
+    };
+    match (role, wanted) {
+        (Some(role), false) => act(&app, &headers, &path, AdminOp::Role(address, role)).await,
+        (None, _) => act(&app, &headers, &path, AdminOp::Member(address, wishes)).await,
+        (Some(role), true) => {
+            // What may be refused goes first; whoever was renamed is still found under the old name.
+            let done = act(&app, &headers, &path, AdminOp::Member(address.clone(), wishes)).await?;
+            act(&app, &headers, &path, AdminOp::Role(address, role)).await.map(|_| done)
+        }
+    }
 }
 
 pub(crate) async fn remove_member(

@@ -229,7 +229,8 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
             ..Query::default()
         };
         let result = call.network.query(&call.caller, &query).await?;
-        if let Some(record) = result.events.first() {
+        // A receipt says that somebody has read it, not what it says to it.
+        if let Some(record) = result.events.first().filter(|r| r.event.kind() != "network.event.ack") {
             return Ok(Some(record.event.json().to_owned()));
         }
         after = result.next.max(after);

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault};
+use rialto_node::Wishes;
 use rialto_node::command::Look;
 use serde_json::{Value, json};
 
@@ -151,6 +152,35 @@ pub(crate) async fn discover(
     }
     let look = Look::Discover { filter: Value::Object(filter), compat: call.compat };
     Ok(wire::ok(&call.network.look(&call.caller, look).await?))
+}
+
+/// `GET /v1/me`.
+pub(crate) async fn me(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    Ok(wire::ok(&call.network.me(&call.caller).await?))
+}
+
+/// `PATCH /v1/me` {mute?, unmute?, dnd?, name?}.
+pub(crate) async fn change_me(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let wishes = Wishes::from_json(&body)?;
+    if wishes == Wishes::default() {
+        let text = format!("nothing is to change: give one of {}", Wishes::KEYS.join(", "));
+        return Err(Fault::new(ErrorCode::InvalidArgument, text).into());
+    }
+    Ok(wire::ok(&call.network.change_me(&call.caller, wishes).await?))
 }
 
 /// `GET /v1/channels`.

@@ -94,6 +94,8 @@ ops! {
     post "/v1/ack" "ack" Network scoped &["network"], &["ids", "up_to"], events::ack, "Ack deliveries";
     get "/v1/discover" "discover" Network scoped &["network", "role", "status", "capability", "query"], &[], members::discover, "Members, channels, mods and groups";
     get "/v1/profile" "profile" Public scoped &["network"], &[], members::profile, "The network's public profile";
+    get "/v1/me" "me" Network scoped &["network"], &[], members::me, "The caller as it sees itself";
+    patch "/v1/me" "change_me" Network scoped &["network"], &["mute", "unmute", "dnd", "name", "network"], members::change_me, "Mute channels, hold mail back, take another name";
     get "/v1/channels" "channels" Network scoped &["network"], &[], members::channels, "Channels the caller may know of";
     get "/v1/analytics" "analytics" Network scoped &["network"], &[], members::analytics, "What mod/analytics counted";
     get "/v1/threads" "threads" Network scoped &["network", "channel", "before", "limit"], &[], conversations::threads, "Threads the caller may see, newest activity first";
@@ -141,7 +143,7 @@ ops! {
     get "/v1/admin/networks/{id}/groups/{name}" "admin_group" Operator plain &[], &[], admin::group, "One group";
     put "/v1/admin/networks/{id}/groups/{name}" "admin_set_group" Operator plain &[], &["members"], admin::set_group, "Set a group's members";
     delete "/v1/admin/networks/{id}/groups/{name}" "admin_delete_group" Operator plain &[], &[], admin::delete_group, "Delete a group";
-    patch "/v1/admin/networks/{id}/members/{address}" "admin_role" Operator plain &[], &["role"], admin::role, "Set a member's role";
+    patch "/v1/admin/networks/{id}/members/{address}" "admin_change_member" Operator plain &[], &["role", "mute", "unmute", "dnd", "name"], admin::change_member, "Set a member's role, name, or what it mutes";
     delete "/v1/admin/networks/{id}/members/{address}" "admin_remove_member" Operator plain &[], &[], admin::remove_member, "Remove a member";
     get "/v1/admin/networks/{id}/mods" "admin_mods" Operator plain &[], &[], mods::list, "Loaded mods in pipeline order";
     post "/v1/admin/networks/{id}/mods" "admin_load_mod" Operator plain &[], &["name", "config", "intercepts", "priority", "enabled"], mods::load, "Load a mod that is not loaded";
