@@ -25,11 +25,16 @@ const LOOKED_AT_MAX: usize = 10_000;
 /// Who wrote in each thread of a list is counted in networks of at most so many members.
 const WRITERS_COUNTED_MAX: usize = 1000;
 
+/// Where a conversation stands in its listing: its last event (none is 0), then its number.
+pub type Place = (Seq, u32);
+
 /// One conversation as its listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// What it is.
     pub what: Conversation,
+    /// Its number, which tells apart what stands at the same place.
+    pub number: u32,
     /// Its first event that is still there.
     pub first: Option<Seq>,
     /// Its last event.
@@ -167,12 +172,12 @@ impl State {
         found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel")))
     }
 
-    /// Threads the viewer may see, in one channel or in all, newest activity first, before a position.
+    /// Threads the viewer may see, in one channel or in all, newest activity first, before a place.
     pub fn threads(
         &self,
         viewer: Viewer,
         channel: Option<&str>,
-        before: Option<Seq>,
+        before: Option<Place>,
         max: usize,
     ) -> Result<Vec<Summary>, Fault> {
         let lens = self.lens(viewer);
@@ -197,7 +202,7 @@ impl State {
     }
 
     /// Rooms of the viewer (all for the operator), newest activity first, before a position.
-    pub fn rooms(&self, viewer: Viewer, before: Option<Seq>, max: usize) -> Vec<Summary> {
+    pub fn rooms(&self, viewer: Viewer, before: Option<Place>, max: usize) -> Vec<Summary> {
         let own = match viewer {
             Viewer::Operator => (0u32..).zip(&self.book.rooms).map(|(n, _)| n).collect(),
             Viewer::Member(me) => self.rooms_of.get(&me).cloned().unwrap_or_default(),
@@ -212,14 +217,14 @@ impl State {
         &self,
         numbers: impl Iterator<Item = u32>,
         key: fn(u32) -> StreamKey,
-        before: Option<Seq>,
+        before: Option<Place>,
         max: usize,
     ) -> Vec<u32> {
         let last = |n: &u32| self.lists.stream(key(*n)).and_then(RoaringTreemap::max).unwrap_or(0);
         let rooms = matches!(key(0), StreamKey::Room(_));
         let mut found: Vec<(Seq, u32)> = numbers
             .map(|n| (last(&n), n))
-            .filter(|(last, _)| before.is_none_or(|before| *last < before) && (*last > 0 || rooms))
+            .filter(|place| before.is_none_or(|before| *place < before) && (place.0 > 0 || rooms))
             .collect();
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.into_iter().take(max).map(|(_, n)| n).collect()
@@ -237,17 +242,17 @@ impl State {
         let what = Conversation::Thread { channel: *channel, thread: thread.clone() };
         let open_work = work.get(&(*channel, thread.as_ref())).copied().unwrap_or(0);
         let participants = counts_writers.then(|| self.writers(key));
-        Some(Summary { participants, open_work, ..self.summary(viewer, what, key) })
+        Some(Summary { participants, open_work, ..self.summary(viewer, what, number, key) })
     }
 
     /// One room.
     pub fn room_summary(&self, viewer: Viewer, number: u32) -> Option<Summary> {
         self.room(number)?;
-        let summary = self.summary(viewer, Conversation::Room { number }, StreamKey::Room(number));
+        let summary = self.summary(viewer, Conversation::Room { number }, number, StreamKey::Room(number));
         Some(Summary { participants: Some(2), ..summary })
     }
 
-    fn summary(&self, viewer: Viewer, what: Conversation, key: StreamKey) -> Summary {
+    fn summary(&self, viewer: Viewer, what: Conversation, number: u32, key: StreamKey) -> Summary {
         let list = self.lists.stream(key);
         let me = match viewer {
             Viewer::Member(id) => Some(id),
@@ -255,6 +260,7 @@ impl State {
         };
         Summary {
             what,
+            number,
             first: list.and_then(RoaringTreemap::min),
             last: list.and_then(RoaringTreemap::max),
             messages: list.map_or(0, RoaringTreemap::len),

@@ -219,8 +219,8 @@ pub enum Look {
     Threads {
         /// Only this channel's.
         channel: Option<String>,
-        /// Last active before this position.
-        before: Option<Seq>,
+        /// After this place of the listing.
+        before: Option<rialto_engine::conversations::Place>,
         /// At most so many.
         limit: usize,
     },
@@ -233,8 +233,8 @@ pub enum Look {
     },
     /// Direct rooms of the caller.
     Rooms {
-        /// Last active before this position.
-        before: Option<Seq>,
+        /// After this place of the listing.
+        before: Option<rialto_engine::conversations::Place>,
         /// At most so many.
         limit: usize,
     },

@@ -3,6 +3,7 @@
 use crate::command::{Command, Look};
 use crate::network::Network;
 use crate::query::Query;
+use rialto_engine::conversations::Place;
 use rialto_engine::{Caller, EventRecord};
 use rialto_model::{Fault, Seq, limits};
 use serde_json::{Map, Value, json};
@@ -83,10 +84,13 @@ impl Network {
     }
 
     /// Position and size of a listing.
-    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<Seq>, usize), Fault> {
+    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<Place>, usize), Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
         let before = match before {
-            Some(cursor) => self.before(cursor, false).await?,
+            Some(cursor) => match cursor.split_once('.').map(|(last, number)| (last.parse(), number.parse())) {
+                Some((Ok(last), Ok(number))) => Some((last, number)),
+                _ => self.before(cursor, false).await?.map(|seq| (seq, 0)),
+            },
             None => None,
         };
         Ok((before, limit))
@@ -97,13 +101,17 @@ impl Network {
         let Value::Array(mut entries) = list else { return Ok(list) };
         let has_more = entries.len() > limit;
         entries.truncate(limit);
-        let next = entries.last().and_then(|e| e.get("last_seq")).and_then(Value::as_u64);
+        let place = |e: &Value| {
+            let number = e.get("number").and_then(Value::as_u64)?;
+            Some(format!("{}.{number}", e.get("last_seq").and_then(Value::as_u64).unwrap_or(0)))
+        };
+        let next = entries.last().and_then(place);
         let entries = self.with_all_texts(entries).await?;
         let mut out = Map::new();
         out.insert(name.to_owned(), entries.into());
         out.insert("has_more".to_owned(), has_more.into());
         if let Some(next) = next.filter(|_| has_more) {
-            out.insert("next".to_owned(), format!("seq:{next}").into());
+            out.insert("next".to_owned(), next.into());
         }
         Ok(out.into())
     }

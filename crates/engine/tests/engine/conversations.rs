@@ -61,7 +61,7 @@ fn threads_are_summed_up_newest_first() {
     assert_eq!((one.open_work, dev[0].1.open_work), (0, 1));
     assert_eq!((one.unread, dev[0].1.unread), (1, 0), "one's own are not unread");
     assert_eq!(threads(&world, a, None).len(), 3, "the same name in another channel is another thread");
-    let page = world.state().threads(a, None, Some(public), 1).unwrap();
+    let page = world.state().threads(a, None, Some((public, 0)), 1).unwrap();
     assert_eq!(page.iter().map(|s| s.last).collect::<Vec<_>>(), [Some(last)]);
     assert_eq!(world.state().thread(a, "channel/dev", "thread_one").unwrap(), *one);
     assert_eq!(outcome(&world.state().thread(a, "dev", "thread_none")), "unknown_target");
@@ -162,6 +162,10 @@ fn rooms_are_opened_once_and_without_a_word() {
     assert_eq!(open_room(&mut world, "agent:a", "agent:nobody", None), Err("unknown_target".into()));
     let summary = world.state().room_summary(member(&world, "agent:a"), 0).unwrap();
     assert_eq!((summary.messages, summary.last), (0, None));
+    let listed = world.state().rooms(member(&world, "agent:a"), None, 1);
+    assert_eq!(listed[0].number, 1);
+    let rest = world.state().rooms(member(&world, "agent:a"), Some((0, 1)), 9);
+    assert_eq!(rest.iter().map(|s| s.number).collect::<Vec<_>>(), [0], "rooms without a word are paged, too");
     let seq = post(&mut world, "agent:a", "agent:b", json!({}));
     assert_eq!(world.state().room_summary(member(&world, "agent:b"), 0).unwrap().last, Some(seq));
 }

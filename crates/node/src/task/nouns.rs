@@ -17,7 +17,7 @@ impl Task {
     pub(super) fn summary(&self, summary: &Summary) -> Value {
         let state = &self.engine.state;
         let mut out = json!({
-            "first_seq": summary.first, "last_seq": summary.last, "message_count": summary.messages,
+            "number": summary.number, "first_seq": summary.first, "last_seq": summary.last, "message_count": summary.messages,
             "participant_count": summary.participants, "open_work_count": summary.open_work,
             "unread": summary.unread, "mentions": summary.mentions,
         });
@@ -30,7 +30,6 @@ impl Task {
             Conversation::Room { number } => {
                 let Some(room) = state.room(*number) else { return out };
                 let members = state.room_members(room).map(|m| m.map(|m| m.address.clone()));
-                map.insert("number".into(), json!(number));
                 map.insert("room".into(), json!(room.id));
                 map.insert("channel".into(), json!(format!("channel/{}", room.channel)));
                 map.insert("members".into(), json!(members));
