@@ -17,6 +17,10 @@ pub enum Part {
     Limits,
     /// Events per CPU second with the search index caught up.
     Search,
+    /// Calls of a tool beside plain requests.
+    Invoke,
+    /// Content in and out beside a copied file.
+    Content,
 }
 
 impl FromStr for Part {
@@ -26,9 +30,13 @@ impl FromStr for Part {
         match text {
             "limits" => Ok(Part::Limits),
             "search" => Ok(Part::Search),
+            "invoke" => Ok(Part::Invoke),
+            "content" => Ok(Part::Content),
             _ => match text.parse() {
                 Ok(number @ 1..=LAST_GOAL) => Ok(Part::Goal(number)),
-                _ => Err(format!("{text:?} is no goal from 1 to {LAST_GOAL}, and neither `limits` nor `search`")),
+                _ => Err(format!(
+                    "{text:?} is no goal from 1 to {LAST_GOAL}, and none of `limits`, `search`, `invoke`, `content`"
+                )),
             },
         }
     }

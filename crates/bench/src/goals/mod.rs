@@ -6,6 +6,7 @@ pub(crate) mod end_to_end;
 pub(crate) mod fan_out;
 pub(crate) mod growth;
 pub(crate) mod limits;
+pub(crate) mod nouns;
 pub(crate) mod publish;
 pub(crate) mod search;
 pub(crate) mod start;
@@ -64,6 +65,14 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     if lab.options.wants(Part::Search) {
         let found = search::run(lab).await;
         rows.extend(or_why_not(lab, RowId::Row("search".to_owned()), found));
+    }
+    if lab.options.wants(Part::Invoke) {
+        let found = nouns::invoke(lab).await;
+        rows.extend(or_why_not(lab, RowId::Row("invoke".to_owned()), found));
+    }
+    if lab.options.wants(Part::Content) {
+        let found = nouns::content(lab).await;
+        rows.extend(or_why_not(lab, RowId::Row("content".to_owned()), found));
     }
     if let Some(file) = &lab.options.curves {
         let curves = growth::curves(lab).await?;
@@ -124,7 +133,8 @@ fn steps(lab: &Lab<'_>) -> u64 {
     ];
     let goals = goals.iter().filter(|(goal, _)| lab.options.wants(Part::Goal(*goal))).map(|(_, n)| n).sum::<u64>();
     let search = if lab.options.wants(Part::Search) { passes } else { 0 };
-    goals + search + lab.options.curves.as_ref().map_or(0, |_| 20)
+    let nouns = [Part::Invoke, Part::Content].iter().filter(|part| lab.options.wants(**part)).count() as u64 * passes;
+    goals + search + nouns + lab.options.curves.as_ref().map_or(0, |_| 20)
 }
 
 /// What both sides did, as rates per CPU second.

@@ -112,6 +112,23 @@ impl Agent {
         }
     }
 
+    /// Reads once, and gives every text that is all there. Dropped while it waits, it loses nothing.
+    pub(crate) async fn heard(&mut self) -> Result<Vec<Vec<u8>>, BenchError> {
+        let (mut heard, mut out) = (Vec::new(), Vec::new());
+        frames(&mut self.socket.input, &mut out, |body| {
+            refused(body)?;
+            heard.push(body.to_vec());
+            Ok(())
+        })?;
+        if heard.is_empty() {
+            self.socket.read().await?;
+        }
+        if !out.is_empty() {
+            self.socket.write(&out).await?;
+        }
+        Ok(heard)
+    }
+
     /// Waits until the network has seen everything sent on this stream.
     pub(crate) async fn settled(&mut self) -> Result<(), BenchError> {
         self.say(r#"{"type":"network.ping","target":"core","payload":{}}"#).await?;

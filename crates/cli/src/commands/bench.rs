@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     /// Fail when a goal is below its gate or could not be measured
     #[arg(long)]
     enforce: bool,
-    /// Only these: goals by number, `limits`, `search`
+    /// Only these: goals by number, `limits`, `search`, `invoke`, `content`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Option<Vec<Part>>,
     /// Interleaved passes (5, with --quick 3)
