@@ -12,6 +12,7 @@ use crate::route::StreamKey;
 use crate::server_events::{ServerEvent, server_event};
 use crate::state::{MemberId, State};
 use crate::tick::aged_through;
+use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, WorkState, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -29,6 +30,11 @@ const KEPT_BRIEFLY_MS: Millis = 10 * 60_000;
 
 /// Units whose executor was silent for too long fail.
 pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    // A network at rest moves nothing; when it goes on, executors have the time of a start again.
+    if state.book.settings.status != Status::Active {
+        live.began = Some(now.steady);
+        return;
+    }
     let began = *live.began.get_or_insert(now.steady);
     live.progress.retain(|no, _| state.unit(*no).is_some_and(Unit::is_open));
     if now.steady < began.saturating_add(GRACE_MS) {

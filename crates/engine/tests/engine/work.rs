@@ -297,6 +297,23 @@ fn after_a_start_executors_have_time_to_come_back() {
 }
 
 #[test]
+fn a_paused_network_ends_no_work() {
+    let mut world = three();
+    world.tick();
+    world.pass(20_000);
+    let id = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 5_000 }));
+    world.set(json!({ "status": "paused" }));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(state(&world, &id), WorkState::Submitted);
+    assert_eq!(outcome(&world.emit("agent:b", update(&id, "completed"))), "network_paused");
+    world.set(json!({ "status": "active" }));
+    world.pass(1_000);
+    assert_eq!(outcome(&world.emit("agent:b", update(&id, "completed"))), "ok", "there is time to go on");
+}
+
+#[test]
 fn parts_have_limits_and_end_with_the_whole() {
     let mut world = World::plain().joined(&["agent:a", "agent:b"]);
     let mut chain = vec![open(&mut world, "agent:a", "agent:b", json!({}))];
