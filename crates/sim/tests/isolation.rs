@@ -71,6 +71,9 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
     let mut job = note("job-1", "agent:ben", mark);
     job["metadata"] = json!({ "note": mark, "work": { "id": "job", "context": mark } });
     let work = send(job).await["result"]["work"]["id"].clone();
+    let file =
+        json!({ "address": "resource/file/paper", "content": mark, "description": mark, "metadata": { "note": mark } });
+    http.post(&format!("{base}/resources")).bearer(&sessions[0]).json(&file).await.data();
     let room =
         http.post(&format!("{base}/rooms")).bearer(&sessions[0]).json(&json!({ "peer": "agent:ben" })).await.data();
     let admin_path = format!("/v1/admin/networks/{}", network.id);
@@ -133,6 +136,7 @@ async fn paths(http: &mut Http, own: &Place, hidden: &Place) -> Vec<String> {
                     .replace("/networks/{id}", &format!("/networks/{}", place.network.id))
                     .replace("{id}", id)
                     .replace("{channel}/{thread}", "general/thread_0001")
+                    .replace("{kind}/{path}", "file/paper")
                     .replace("{name}", "team")
                     .replace("{label}", "first")
                     .replace("{address}", "agent:ana");

@@ -7,7 +7,6 @@ use crate::render::{bytes, value};
 use clap::{Args, Subcommand};
 use rialto_client::{ResourceQuery, Upload};
 use rialto_model::Address;
-use rialto_model::address::Entity;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -147,14 +146,14 @@ impl Resource {
 
 /// The whole address: `resource/` may be left out.
 pub(crate) fn full(text: &str) -> Result<String, CliError> {
-    let whole = if text.starts_with("resource/") { text.to_owned() } else { format!("resource/{text}") };
-    let parsed = Address::parse(&whole).map_err(|e| CliError::usage(format!("{text:?}: {e}")))?;
-    if !matches!(parsed.entity(), Entity::Resource { .. }) {
-        return Err(
-            CliError::usage(format!("{text:?} is no resource")).next("write file/PATH, context/NAME or tool/NAME")
-        );
+    let kinds = ["tool/", "file/", "context/"];
+    let rest = text.trim_start_matches("resource/");
+    if !kinds.iter().any(|kind| rest.starts_with(kind)) {
+        let what = CliError::usage(format!("{text:?} is no resource"));
+        return Err(what.next("write file/PATH, context/NAME or tool/NAME"));
     }
-    Ok(parsed.to_string())
+    let parsed = Address::parse(&format!("resource/{rest}"));
+    Ok(parsed.map_err(|e| CliError::usage(format!("{text:?}: {e}")))?.to_string())
 }
 
 /// `OPERATION=RULE…` as JSON.

@@ -20,7 +20,7 @@ use judge::{Answers, DATA, Fate, judge, options};
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node};
 use rialto_sim::harness::{Chance, note, seed};
-use rialto_store::{LocalOptions, LocalStore, Store};
+use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,10 +69,13 @@ async fn make() -> Image {
                     network.ack(&bob, vec![id], None).await.unwrap();
                 }
             }
+            // Content that nothing names would be cleaned up by the next life.
+            if at == 0 {
+                let payload = json!({ "address": format!("resource/file/{life}"), "content": "b".repeat(300 + life) });
+                let event = json!({ "type": "network.resource.register", "target": "core", "payload": payload });
+                send(network, &alice, &event).await;
+            }
         }
-        let mut blob = store.put_blob().unwrap();
-        blob.write(format!("blob {life} {}", "b".repeat(300)).as_bytes()).unwrap();
-        blob.finish().unwrap();
         node.stop().await;
     }
     disk.image()
