@@ -47,7 +47,7 @@ pub(crate) async fn invoke(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
         owner.leave().await;
     }
     let row = Row::beside("invoke: round trips of a tool vs plain request and reply", "calls/cpu-s", &per_cpu(&pairs));
-    Ok(vec![row.noted(&wall(&pairs))])
+    Ok(vec![row.noted(wall(&pairs))])
 }
 
 /// Asks with a window, answers everything, until the budget is spent and all is answered.

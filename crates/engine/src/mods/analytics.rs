@@ -1,7 +1,7 @@
 //! mod/analytics: counts events by type, source and kind of target, and refusals by mod. Never the text of an event.
 //!
 //! Volatile: a restart begins anew. What is kept is bounded whatever is sent: per slot of the window and in all at most
-//! [`SPARE`] times `top_n` names, the rest is counted under `other`.
+//! `SPARE` times `top_n` names, the rest is counted under `other`.
 
 use super::{ModConfig, Mode};
 use crate::input::{Accepted, Clock};
