@@ -3,6 +3,7 @@
 pub mod address;
 pub mod event;
 pub mod query;
+pub mod schema;
 pub mod segment;
 pub mod snapshot;
 pub mod stream_frame;
