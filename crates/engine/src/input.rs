@@ -356,9 +356,37 @@ pub fn hash_from_hex(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|_| digits.len() == 64)
 }
 
-/// What was asked for, as far as it is known.
+/// What was asked for, as far as it is known. Most events ask nothing and carry nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
+pub struct Answers(Option<Box<Known>>);
+
+static NOTHING: Known = Known {
+    schema: false,
+    input: None,
+    output: None,
+    content: None,
+    blobs: Vec::new(),
+    found: Vec::new(),
+    bytes: None,
+};
+
+impl std::ops::Deref for Answers {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl std::ops::DerefMut for Answers {
+    fn deref_mut(&mut self) -> &mut Known {
+        self.0.get_or_insert_default()
+    }
+}
+
+/// What was asked for and is known.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
     /// The schema is a good one.
     pub schema: bool,
     /// The payload fits this version of this tool's schema.
