@@ -14,7 +14,7 @@ use crate::rooms::direct_id;
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Member, MemberId, Room, State};
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
+use rialto_model::{ErrorCode, Fault, Seq, limits};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
 
@@ -338,9 +338,4 @@ pub(crate) fn may_begin(state: &State, channel: ChannelId, thread: &str) -> Resu
         return Ok(());
     }
     Err(Fault::new(ErrorCode::NetworkFull, "the network has all the threads it may have").field("metadata.thread"))
-}
-
-/// When a room was opened, or last used.
-pub fn last_activity(room: &Room, last: Option<Millis>) -> Millis {
-    last.unwrap_or(room.opened_at)
 }
