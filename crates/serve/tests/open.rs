@@ -156,6 +156,18 @@ async fn secrets_are_read_from_urls_only_where_nothing_else_is_possible() {
     server.end().await;
 }
 
+/// Every call is a sign of life, so the second of two equal calls tells a later one.
+fn forget_when_seen(body: &mut Value) {
+    match body {
+        Value::Object(members) => {
+            members.remove("last_seen_at");
+            members.values_mut().for_each(forget_when_seen);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_when_seen),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 #[tokio::test]
 async fn the_two_forms_of_a_path_are_one() {
     let server = server(Policy::Token).await;
@@ -178,11 +190,8 @@ async fn the_two_forms_of_a_path_are_one() {
             let below = server.get(&format!("/v1/ws/{id}/{rest}?channel=general"), bearer).await;
             let seen_at = |a: &Answer| serde_json::from_str::<Value>(&a.body).unwrap();
             let (mut one, mut other) = (seen_at(&plain), seen_at(&below));
-            for body in [&mut one, &mut other] {
-                for agent in body["data"]["agents"].as_array_mut().into_iter().flatten() {
-                    agent["last_seen_at"] = Value::Null;
-                }
-            }
+            forget_when_seen(&mut one);
+            forget_when_seen(&mut other);
             assert_eq!((plain.status, one), (below.status, other), "{path}");
         }
     }
