@@ -5,6 +5,8 @@
 
 use rialto_engine::input::{Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
 use rialto_engine::mods::ModConfig;
+use rialto_engine::mods::external::verdict::Verdict;
+use rialto_engine::mods::external::{Checked, Outcome};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{AdminOp, Caller, Clock, Dialect, Effects, Engine, Record, State};
 use rialto_model::network::{Preset, Settings};
@@ -111,10 +113,24 @@ impl World {
     }
 }
 
+/// What a mod says that runs elsewhere.
+fn said(verdict: &str) -> Outcome {
+    Verdict::parse(verdict).map_or(Outcome::Failed("unreadable"), Outcome::Said)
+}
+
 /// Answers as a node that takes everything.
 fn answer(question: Question, answers: &mut Answers) {
     let kept = |bytes: &[u8]| Content { blob: [bytes.len() as u8; 32], size: bytes.len() as u64 };
     match question {
+        Question::Check(check) => {
+            let outcome = match check.event.len() % 3 {
+                0 => Outcome::Failed("fuzzed"),
+                1 => said(r#"{"verdict":"pass"}"#),
+                _ => said(r#"{"verdict":"modified","event":{"type":"fuzz.changed","payload":{"n":1}}}"#),
+            };
+            answers.mods = Some(check.mods);
+            answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+        }
         Question::Schema { .. } => answers.schema = true,
         Question::Input { resource, version, .. } => answers.input = Some((resource, version)),
         Question::Output { resource, version, .. } => answers.output = Some(((resource, version), false)),

@@ -9,6 +9,7 @@ use rialto_model::network::{Policy, Preset};
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, CreateNetwork, Network, Node, NodeConfig, OpenError};
 use rialto_openagents::{App, FaceConfig};
+use rialto_serve::modprocess::ModProcess;
 use rialto_serve::stdio::Spawned;
 use rialto_serve::{Listener, tls};
 use rialto_store::StoreError;
@@ -109,6 +110,7 @@ impl Running {
         let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
         let serving = tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
         let agents = start_agents(&node, &network, settings, &stop)?;
+        start_mods(&network, settings, &stop, &agents);
         let now = network.settings();
         let fresh_token = made.filter(|_| settings.network.token.is_none() && now.policy != Policy::Open);
         let about = About {
@@ -199,6 +201,9 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
             answer => drop(answer.map_err(refused)?),
         }
     }
+    for process in &settings.mods.processes {
+        network.admin(AdminOp::SetMod(process.config.clone())).await.map_err(refused)?;
+    }
     for (name, patch) in &settings.mods.set {
         match network.admin(AdminOp::ChangeMod(name.clone(), patch.clone())).await {
             Err(fault) if fault.code == ErrorCode::ModNotFound => {
@@ -208,6 +213,18 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
         }
     }
     Ok(())
+}
+
+/// Starts the mods that run as processes.
+fn start_mods(network: &Network, settings: &Settings, stop: &CancellationToken, tasks: &TaskTracker) {
+    for process in &settings.mods.processes {
+        let running = ModProcess {
+            name: process.config.name.to_string(),
+            command: process.command.clone(),
+            network: network.clone(),
+        };
+        tasks.spawn(running.run(stop.clone()));
+    }
 }
 
 /// Starts the agents of the configuration.

@@ -139,6 +139,13 @@ impl Http {
         self.node_call(Method::DELETE, &under(network, &format!("/mods/{}", encode(name))), None).await
     }
 
+    /// Lets a member serve a mod, or no longer.
+    pub async fn approve_mod(&self, network: &str, name: &str, agent: &str, on: bool) -> Result<Value, ClientError> {
+        let body = json!({ "address": agent, "approved": on });
+        let path = under(network, &format!("/mods/{}/approve", encode(name)));
+        self.node_call(Method::POST, &path, Some(&body)).await
+    }
+
     /// Puts the mods of one mode in order.
     pub async fn order_mods(&self, network: &str, mode: &str, names: &[String]) -> Result<Value, ClientError> {
         let body = json!({ "mode": mode, "names": names });

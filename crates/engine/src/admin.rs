@@ -4,6 +4,7 @@ use crate::channels;
 use crate::input::{Clock, Effect, Effects};
 use crate::invites;
 use crate::membership;
+use crate::mods::external::serve;
 use crate::mods::manage::{self, Patch};
 use crate::mods::workspace::sessions;
 use crate::mods::{ModConfig, Mode};
@@ -46,6 +47,8 @@ pub enum AdminOp {
     ChangeMod(String, Patch),
     /// Unloads a mod.
     RemoveMod(String),
+    /// Lets a member serve a mod, or no longer: mod, address.
+    ApproveMod(String, String, bool),
     /// Puts mods of one mode in order.
     OrderMods(Option<Mode>, Vec<String>),
     /// Marks an event as redacted; the node overwrites its bytes.
@@ -118,6 +121,7 @@ pub(crate) fn decide(
             fx.change(Change::GroupDeleted { name: name.clone() });
             Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
         }
+        AdminOp::ApproveMod(name, address, on) => serve::approve(state, name, address, *on, fx),
         AdminOp::LoadMod(config) => manage::load(state, live, config, now, fx),
         AdminOp::SetMod(config) => manage::set(state, live, config, now, fx),
         AdminOp::ChangeMod(name, patch) => manage::change(state, live, name, patch, now, fx),

@@ -2,6 +2,7 @@
 
 use crate::conversations::NOWHERE;
 use crate::invites;
+use crate::mods::Runs;
 use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
@@ -366,6 +367,16 @@ fn change(state: &mut State, change: &Change) {
         Change::Mods { mods } => {
             state.book.mods.clone_from(mods);
             state.book.mods_revision += 1;
+            state.external = mods.iter().any(|m| !m.runs.is_builtin());
+        }
+        Change::ModApproved { name, member, on } => {
+            let who = state.book.approved.entry(name.clone()).or_default();
+            if *on {
+                who.insert(*member);
+            } else {
+                who.remove(member);
+            }
+            state.book.approved.retain(|_, who| !who.is_empty());
         }
         Change::Dead { member, reason, at, seqs } => dead(state, *member, reason, *at, seqs),
         Change::Lapsed { through } => lapsed(state, *through),
@@ -486,6 +497,16 @@ fn removed(state: &mut State, member: MemberId) {
     }
     state.book.former.retain(|_, id| *id != member);
     state.lists.acked.remove(&member);
+    for who in state.book.approved.values_mut() {
+        who.remove(&member);
+    }
+    state.book.approved.retain(|_, who| !who.is_empty());
+    let loaded = state.book.mods.len();
+    state.book.mods.retain(|m| m.runs != Runs::Served(member));
+    if state.book.mods.len() != loaded {
+        state.book.mods_revision += 1;
+        state.external = state.book.mods.iter().any(|m| !m.runs.is_builtin());
+    }
 }
 
 fn set_group(state: &mut State, name: &str, members: &[Box<str>]) {

@@ -4,6 +4,7 @@ use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Answers, Clock, Effects, Stop};
 use crate::membership;
+use crate::mods::external::serve;
 use crate::presence::Live;
 use crate::record::Change;
 use crate::resources;
@@ -104,6 +105,7 @@ pub(crate) fn decide(
         "network.resource.invoke.result" | "network.resource.read.response" => {
             resources::result(state, live, draft, answers, now, fx)
         }
+        "network.mod.serve" => serve::serve(state, live, draft, now, fx),
         kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here")).into()),
     }
 }

@@ -10,6 +10,8 @@ use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen, Stop};
 use crate::membership;
+use crate::mods::external::shape::{Fixed, Shape};
+use crate::mods::external::{self, Progress, Walked};
 use crate::mods::{self, persistence, workspace};
 use crate::presence::Live;
 use crate::principal::Principal;
@@ -51,6 +53,8 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) admitted: bool,
     /// Events that were looked up for this one.
     pub(crate) found: &'d [(String, Option<Arc<EventRecord>>)],
+    /// What mods that run elsewhere made of it.
+    pub(crate) walked: Option<Box<Walked>>,
 }
 
 impl Draft<'_, '_> {
@@ -59,6 +63,11 @@ impl Draft<'_, '_> {
         self.target = Cow::Owned(format!("channel/{channel}"));
         self.visibility = Visibility::Channel;
         self.route.stream = Some(StreamKey::Channel(id));
+    }
+
+    /// The payload, if it is not the one that was sent.
+    pub(crate) fn rewritten(&self) -> Option<Arc<str>> {
+        self.walked.as_ref().filter(|walked| walked.changed).map(|_| self.envelope.payload.as_ref().into())
     }
 }
 
@@ -89,15 +98,16 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     let (member, accepted) = match sender {
         Sender::Member(member) => {
             live.touch(member, now);
-            (member, emitted(state, live, input, member, address, metadata, now, fx)?)
+            let progress = Progress::default();
+            (member, emitted(state, live, input, member, address, metadata, progress, now, fx)?)
         }
         Sender::Guest(guest) => {
             guest.records.iter().for_each(|record| fx.commit(record.clone()));
             // The event is decided on the state as it will be; the records themselves are applied with all others.
             let address = address.into_owned();
             let before = guest.enter(&mut engine.state);
-            let result =
-                emitted(&engine.state, &mut engine.live, input, guest.member, address.into(), metadata, now, fx);
+            let (state, live, progress) = (&engine.state, &mut engine.live, Progress::default());
+            let result = emitted(state, live, input, guest.member, address.into(), metadata, progress, now, fx);
             before.restore(&mut engine.state);
             (guest.member, result?)
         }
@@ -121,6 +131,7 @@ fn emitted<'d, 'a>(
     member: MemberId,
     address: Cow<'d, str>,
     metadata: Metadata<'a>,
+    progress: Progress,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -134,6 +145,21 @@ fn emitted<'d, 'a>(
     if envelope.id.is_some() && rewritten {
         draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
     }
+    if state.external && !external::is_exempt(&envelope.kind) {
+        let goes = |text: &str| may_go(state, input, member, &draft.address, text);
+        match external::walk(state, live, &draft, &input.answers, progress, &goes, now)? {
+            external::Next::Through(walked) => {
+                draft.sent_body = walked.sent_body.or(draft.sent_body);
+                draft.walked = Some(walked);
+            }
+            external::Next::Changed(text, progress) => {
+                let envelope = Envelope::parse(&text).map_err(|unreadable| unreadable.fault)?;
+                let metadata = Metadata::parse(envelope.metadata)?;
+                let again = input.again(&envelope);
+                return emitted(state, live, &again, member, draft.address, metadata, progress, now, fx);
+            }
+        }
+    }
     if envelope.kind.starts_with("network.") {
         return core_events::decide(state, live, draft, &input.answers, now, fx);
     }
@@ -146,6 +172,35 @@ fn emitted<'d, 'a>(
         involved.finish(state, &mut accepted, now, fx);
     }
     Ok(accepted)
+}
+
+/// Whether a changed event could be sent like this.
+fn may_go(state: &State, input: &Emit<'_>, member: MemberId, address: &str, text: &str) -> Result<(), Fault> {
+    let envelope = Envelope::parse(text).map_err(|unreadable| unreadable.fault)?;
+    let metadata = Metadata::parse(envelope.metadata)?;
+    core_events::check_type(state, &envelope.kind, &envelope.target)?;
+    draft(state, &input.again(&envelope), member, address.into(), metadata).map(drop)
+}
+
+/// Asks the mods about a request that is answered without being committed, and that no event of its own decides.
+pub(crate) fn request(engine: &mut Engine, input: &Emit<'_>, member: MemberId, now: Clock) -> Result<(), Stop> {
+    let (state, live) = (&engine.state, &mut engine.live);
+    if state.external {
+        let Some(m) = state.member(member) else { return Err(ErrorCode::NotAMember.into()) };
+        let sender = external::Sender::member(state, member, &m.address);
+        let shape = Shape {
+            kind: input.envelope.kind.as_ref().into(),
+            target: "core".into(),
+            payload: input.envelope.payload.as_ref().into(),
+            metadata: Metadata::parse(input.envelope.metadata)?.to_json(),
+            visibility: Some(Visibility::Direct),
+        };
+        let stamp = state.stamp(now.wall);
+        let id = input.envelope.id.as_deref();
+        let fixed = Fixed { id, source: &m.address, network: &state.book.id, stamp, sent_at: None };
+        external::guards(state, live, &input.answers, external::Step::Guard, &shape, sender, fixed, now)?;
+    }
+    Ok(guard_request(state, live, &input.envelope.kind, member, now)?)
 }
 
 /// Runs the guards on a request that is answered without being committed.
@@ -353,19 +408,29 @@ fn aim<'d>(state: &'d State, kind: &str, text: &'d str) -> Result<Aim<'d>, Fault
     Ok(Aim { target: target.as_str().to_owned().into(), stream, reach: Reach::of(&target) })
 }
 
-fn draft<'d, 'a>(
+/// Where an event goes, how far it is seen, and what narrows it.
+pub(crate) struct Laid<'d> {
+    pub(crate) target: Cow<'d, str>,
+    pub(crate) stream: Option<StreamKey>,
+    pub(crate) visibility: Visibility,
+    pub(crate) thread: Option<Box<str>>,
+    pub(crate) to: Option<Vec<MemberId>>,
+}
+
+/// Finds out where an event goes; what it cannot see is not there for the member that sends it.
+pub(crate) fn lay<'d>(
     state: &'d State,
-    input: &'d Emit<'a>,
-    member: MemberId,
-    address: Cow<'d, str>,
-    mut metadata: Metadata<'a>,
-) -> Result<Draft<'d, 'a>, Fault> {
-    let envelope = input.envelope;
-    let Aim { target, stream, reach } = aim(state, &envelope.kind, &envelope.target)?;
-    if reach == Reach::Resource {
-        resources::visible(state, &target, member, &envelope.kind)?;
+    kind: &str,
+    target: &'d str,
+    visibility: Option<Visibility>,
+    metadata: &Metadata<'_>,
+    member: Option<MemberId>,
+) -> Result<Laid<'d>, Fault> {
+    let Aim { target, stream, reach } = aim(state, kind, target)?;
+    if let (Reach::Resource, Some(member)) = (reach, member) {
+        resources::visible(state, &target, member, kind)?;
     }
-    let visibility = visibility::checked(reach, &target, &envelope.kind, envelope.visibility)?;
+    let visibility = visibility::checked(reach, &target, kind, visibility)?;
     let in_channel = matches!(stream, Some(StreamKey::Channel(_)));
     let thread = match metadata.text("thread") {
         None => None,
@@ -381,13 +446,26 @@ fn draft<'d, 'a>(
     if let (Some(StreamKey::Channel(channel)), Some(thread)) = (stream, &thread) {
         conversations::may_begin(state, channel, thread)?;
     }
+    let fans_out = matches!(stream, Some(StreamKey::Channel(_) | StreamKey::Group(_) | StreamKey::Broadcast));
+    let to = narrowed(state, metadata)?.filter(|_| fans_out);
+    Ok(Laid { target, stream, visibility, thread, to })
+}
+
+fn draft<'d, 'a>(
+    state: &'d State,
+    input: &'d Emit<'a>,
+    member: MemberId,
+    address: Cow<'d, str>,
+    mut metadata: Metadata<'a>,
+) -> Result<Draft<'d, 'a>, Fault> {
+    let envelope = input.envelope;
+    let laid = lay(state, &envelope.kind, &envelope.target, envelope.visibility, &metadata, Some(member))?;
+    let Laid { target, stream, visibility, thread, to } = laid;
     let scoped = conversations::room_channel(state, &metadata, member)?.is_some();
     if scoped && !matches!(stream, Some(StreamKey::Inbox(_)) | None) {
         return Err(Fault::new(ErrorCode::InvalidEvent, "room_channel goes with an agent target")
             .field("metadata.room_channel"));
     }
-    let fans_out = matches!(stream, Some(StreamKey::Channel(_) | StreamKey::Group(_) | StreamKey::Broadcast));
-    let to = narrowed(state, &metadata)?.filter(|_| fans_out);
     if let Some(at) = envelope.timestamp {
         metadata.set("client_timestamp", at.to_owned());
     }
@@ -405,6 +483,7 @@ fn draft<'d, 'a>(
         sent_body: None,
         admitted: false,
         found: &input.answers.found,
+        walked: None,
     })
 }
 
@@ -523,7 +602,11 @@ pub(crate) fn commit(
     let ttl = metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| ttl.min(TTL_MS_MAX));
     let dies_at = [ttl, meant.life_ms].into_iter().flatten().min().map(|life| stamp.saturating_add(life));
     let title = meant.note(&mut draft.more);
-    let changed = draft.more.is_some() || draft.payload.is_some() || workspace::active(state, kind).is_some();
+    let walked = draft.walked.take();
+    let changed = draft.more.is_some()
+        || draft.payload.is_some()
+        || walked.as_ref().is_some_and(|walked| walked.changed)
+        || workspace::active(state, kind).is_some();
     if draft.sent_body.is_some() && changed {
         draft.more.get_or_insert_default().sent_body = draft.sent_body;
     }
@@ -534,7 +617,7 @@ pub(crate) fn commit(
         receipt: metadata.receipt,
         stored: persistence::keeps(state, kind),
         dies_at,
-        verdicts: Vec::new(),
+        verdicts: walked.map(|walked| walked.notes).unwrap_or_default(),
         more: draft.more,
     });
     fx.commit(Record::Event(record.clone()));

@@ -1,5 +1,7 @@
 //! What comes into an engine and what comes out, besides records.
 
+use crate::mods::ModConfig;
+use crate::mods::external::{Check, Checked};
 use crate::record::{EventRecord, Record};
 use crate::route::Route;
 use crate::state::MemberId;
@@ -116,6 +118,25 @@ pub struct Emit<'a> {
     pub answers: Answers,
 }
 
+impl<'a> Emit<'a> {
+    /// The same input after a mod changed its event.
+    pub(crate) fn again<'b>(&self, envelope: &'b Envelope<'b>) -> Emit<'b>
+    where
+        'a: 'b,
+    {
+        Emit {
+            caller: self.caller,
+            envelope,
+            received: self.received,
+            seen: Seen::New,
+            proofs: Proofs::default(),
+            fresh_session: self.fresh_session,
+            resume: Resume::None,
+            answers: self.answers.clone(),
+        }
+    }
+}
+
 /// What a join gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joined {
@@ -182,6 +203,8 @@ pub enum Effect {
         /// Why.
         code: ErrorCode,
     },
+    /// A mod that runs elsewhere is shown an event; nobody waits for it.
+    Observe(Box<Check>),
     /// Every session is told and closed.
     CloseAll {
         /// Why.
@@ -281,6 +304,8 @@ pub enum Question {
         version: u64,
         /// Its schema.
         schema: Arc<str>,
+        /// The payload, where it is not the one that was sent.
+        payload: Option<Arc<str>>,
     },
     /// Whether the event's payload fits a tool's output schema.
     Output {
@@ -290,6 +315,8 @@ pub enum Question {
         version: u64,
         /// Its schema.
         schema: Arc<str>,
+        /// The payload, where it is not the one that was sent.
+        payload: Option<Arc<str>>,
     },
     /// That this content is kept as a blob.
     Content {
@@ -300,6 +327,8 @@ pub enum Question {
         /// The bytes.
         bytes: Arc<[u8]>,
     },
+    /// What a mod that runs elsewhere says.
+    Check(Box<Check>),
     /// The event of this id.
     Find {
         /// The id.
@@ -368,6 +397,8 @@ static NOTHING: Known = Known {
     blobs: Vec::new(),
     found: Vec::new(),
     bytes: None,
+    mods: None,
+    checked: Vec::new(),
 };
 
 impl std::ops::Deref for Answers {
@@ -401,4 +432,8 @@ pub struct Known {
     pub found: Vec<(String, Option<Arc<EventRecord>>)>,
     /// Bytes of this blob, from there on.
     pub bytes: Option<(Content, u64, Arc<[u8]>)>,
+    /// The mods the event is on its way through, once one of them was asked.
+    pub mods: Option<Arc<[ModConfig]>>,
+    /// What mods said.
+    pub checked: Vec<Checked>,
 }

@@ -51,6 +51,7 @@ pub use route::{Route, StreamKey};
 pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
+use mods::external::{self, emitted::ModEvent};
 use rialto_model::Fault;
 
 /// One network: its durable state, and what is true only while the process lives.
@@ -83,6 +84,11 @@ impl Engine {
             }
             Err(Stop::Ask(_)) => {}
         }
+        if self.state.external
+            && let Ok(Accepted { event: Some(record), duplicate: false, .. }) = &result
+        {
+            external::observe(&self.state, record, None, effects);
+        }
         if bugs::on("apply differs from decide") && input.envelope.kind == "network.channel.leave" && result.is_ok() {
             self.state.book.next_group += 1;
         }
@@ -97,7 +103,31 @@ impl Engine {
         result
     }
 
-    /// Runs the guards on a request that the caller answers itself, such as a query.
+    /// Decides an event that a mod sends.
+    pub fn emit_of_mod(&mut self, input: &ModEvent<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Stop> {
+        self.look(now);
+        let mark = effects.mark();
+        let result = external::emitted::decide(&self.state, &mut self.live, input, now, effects);
+        match &result {
+            Ok(Accepted { event: Some(record), .. }) => {
+                external::observe(&self.state, record, Some((input.name, input.chain)), effects);
+            }
+            Ok(_) => {}
+            Err(_) => effects.undo(mark),
+        }
+        result
+    }
+
+    /// Asks every guard about a request that the caller answers itself, such as a query.
+    pub fn request(&mut self, input: &Emit<'_>, by: MemberId, now: Clock) -> Result<(), Stop> {
+        let result = emit::request(self, input, by, now);
+        if let Err(Stop::Refused(fault)) = &result {
+            mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, Err(fault), now);
+        }
+        result
+    }
+
+    /// Runs the guards on a request that the caller answers itself and mods elsewhere are not asked about.
     pub fn guard(&mut self, kind: &str, by: MemberId, now: Clock) -> Result<(), Fault> {
         let result = emit::guard_request(&self.state, &mut self.live, kind, by, now);
         if let Err(fault) = &result {

@@ -6,7 +6,9 @@ use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
 use crate::invites;
-use crate::mods;
+use crate::mods::external::shape::{Fixed, Shape};
+use crate::mods::external::{Step, serve};
+use crate::mods::{self, external};
 use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
 use crate::server_events;
@@ -15,7 +17,7 @@ use rialto_model::address::{Address, Entity};
 use rialto_model::member::{Profile, Receive};
 use rialto_model::metadata::Metadata;
 use rialto_model::network::{Policy, Preset, Status, Takeover};
-use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
+use rialto_model::{ErrorCode, Fault, Role, Seq, Visibility, limits};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,7 +62,7 @@ pub(crate) fn join(
     let address = renamed_since(state, input, joining_address(state, input, &wish)?);
     let mut known = state.member_id(address.as_str());
     let Admission { level, freed, invite } = admit(state, input, &address, known, now)?;
-    guard(state, live, input, &address, level, now)?;
+    guard(state, live, input, &address, known, level, now)?;
     let window = match wish.window {
         None => limits::WINDOW_DEFAULT,
         Some(n) => usize::try_from(n).ok().filter(|n| (1..=limits::WINDOW_MAX).contains(n)).ok_or_else(|| {
@@ -205,20 +207,44 @@ fn guard(
     live: &mut Live,
     input: &Emit<'_>,
     address: &Address,
+    known: Option<MemberId>,
     level: u8,
     now: Clock,
-) -> Result<(), Fault> {
+) -> Result<(), Stop> {
+    let stamp = state.stamp(now.wall);
+    let kind = input.envelope.kind.as_ref();
+    if state.external {
+        let role = known.and_then(|id| state.member(id)).map(|m| m.role);
+        let sender = external::Sender {
+            address: address.as_str(),
+            member: known,
+            role,
+            verification: level,
+            emitter: None,
+            chain: external::Chain::default(),
+        };
+        let shape = Shape {
+            kind: kind.into(),
+            target: "core".into(),
+            payload: join_payload(&input.envelope.payload).into(),
+            metadata: "{}".into(),
+            visibility: Some(Visibility::Public),
+        };
+        let id = input.envelope.id.as_deref();
+        let fixed = Fixed { id, source: address.as_str(), network: &state.book.id, stamp, sent_at: None };
+        external::guards(state, live, &input.answers, Step::Guard, &shape, sender, fixed, now)?;
+    }
     let mut metadata = Metadata::default();
     let draft = mods::Draft {
-        kind: &input.envelope.kind,
+        kind,
         source: None,
         address: address.as_str(),
         verification: level,
         broadcast: false,
         metadata: &mut metadata,
-        stamp: state.stamp(now.wall),
+        stamp,
     };
-    mods::guard(state, live, &draft, now)
+    Ok(mods::guard(state, live, &draft, now)?)
 }
 
 /// What a member says of itself is kept with the state, so it is bounded.
@@ -457,6 +483,7 @@ pub(crate) fn leave(
     let (address, role) = (member.address.clone(), member.role);
     let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    serve::left(state, live, id, now, fx);
     fx.change(Change::Queueing { member: id, on: false, left: true, receive: member.receive });
     fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: false });
     if !forget {
@@ -514,6 +541,7 @@ pub(crate) fn remove_agent(
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
     let numbers: Vec<u64> = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    serve::left(state, live, id, now, fx);
     let new_master =
         remove(state, id, "recipient_left", now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
     live.presence.remove(id);

@@ -63,6 +63,7 @@ impl State {
             next_resource: 0,
             rooms: Vec::new(),
             former: Default::default(),
+            approved: Default::default(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

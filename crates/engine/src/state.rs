@@ -357,6 +357,9 @@ pub struct Book {
     /// Addresses that were given up by a rename: whom they lead to until somebody joins under them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub former: BTreeMap<Box<str>, MemberId>,
+    /// Who may serve a mod without being a master, by the mod's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub approved: BTreeMap<Box<str>, BTreeSet<MemberId>>,
 }
 
 /// What an older release did not have is left out while there is none of it: its states keep their hashes.
@@ -390,6 +393,8 @@ pub struct State {
     pub(crate) rooms_of: BTreeMap<MemberId, Vec<u32>>,
     /// Numbers of threads that nothing is left of.
     pub(crate) free_threads: BTreeSet<u32>,
+    /// Some mod runs elsewhere.
+    pub(crate) external: bool,
 }
 
 impl State {
@@ -410,6 +415,7 @@ impl State {
             rooms_of: BTreeMap::new(),
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
+            external: book.mods.iter().any(|m| !m.runs.is_builtin()),
             book,
             lists,
             network,

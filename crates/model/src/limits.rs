@@ -140,3 +140,21 @@ pub const CALLS_PER_OWNER_MAX: usize = 4096;
 pub const FORMER_NAMES_MAX: usize = 8;
 /// How long mail waits at most for a member that does not say "until I say otherwise"; more is `invalid_argument`.
 pub const QUIET_MS_MAX: u64 = 30 * 24 * 3_600_000;
+/// Mods of one network that run elsewhere: as a process, or served by a member; more is `network_full`.
+pub const MODS_OUTSIDE_MAX: usize = 32;
+/// Milliseconds such a mod may take for one event; a larger wish is `invalid_payload`.
+pub const MOD_DEADLINE_MS_MAX: u64 = 30_000;
+/// Patterns on types such a mod may name; more are `invalid_payload`.
+pub const MOD_PATTERNS_MAX: usize = 64;
+/// Events one verdict may send; more is `invalid_payload`.
+pub const MOD_EMITS_MAX: usize = 16;
+/// How far events of mods may follow from one another; what is deeper is dropped and counted.
+pub const MOD_EMIT_DEPTH_MAX: u8 = 8;
+/// Events of mods that may follow from one event; more are dropped and counted.
+pub const MOD_EMITS_PER_CAUSE_MAX: u32 = 256;
+/// Members an operator may let serve mods, counted with every mod; more is `network_full`.
+pub const MOD_APPROVALS_MAX: usize = 1024;
+/// Events shown to observers elsewhere that they have not answered; more are not shown, and counted.
+pub const MOD_OBSERVING_MAX: usize = 1024;
+/// Checks that wait for a member that polls; the oldest are dropped, and fail.
+pub const MOD_CHECKS_WAITING_MAX: usize = 256;

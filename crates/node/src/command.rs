@@ -1,18 +1,20 @@
 //! Messages between connections and a network's task.
 
 use crate::delivery::Attempt;
+use crate::modport::Asked;
 use crate::outbox::Outbox;
 use crate::outgoing::Part;
 use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::Accepted;
+use rialto_engine::mods::external::Outcome;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer, Wishes};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 /// The answer to one received frame, after its commit.
 #[derive(Debug, Clone)]
@@ -69,6 +71,8 @@ pub enum Reply {
     Once(oneshot::Sender<Vec<Answered>>),
     /// To a stream.
     Stream(u64, Outbox),
+    /// To nobody: a mod sent it.
+    Nobody,
 }
 
 /// Identity and page of a read.
@@ -86,6 +90,8 @@ pub struct PageAnswer {
     pub tracked: bool,
     /// The reader's mail waits: it gets what it asks for, and is not sent anything.
     pub quiet: bool,
+    /// What a reader that serves mods is asked; each is handed out once.
+    pub checks: Vec<Arc<Event>>,
 }
 
 /// Where an event is.
@@ -133,7 +139,19 @@ pub(crate) enum Command {
         max: usize,
         /// Events that will be used for sure: what is given away once must not be more.
         wanted: usize,
+        /// Hand out what the reader is asked as the server of a mod.
+        asks: bool,
         reply: oneshot::Sender<Result<PageAnswer, Fault>>,
+    },
+    /// A process runs a mod from here on.
+    ModPort {
+        name: Box<str>,
+        asks: mpsc::Sender<Asked>,
+    },
+    /// What a process said.
+    ModSaid {
+        ticket: u64,
+        outcome: Outcome,
     },
     /// These went out to a member that polls.
     Shown {

@@ -344,6 +344,21 @@ impl Sessions {
         });
     }
 
+    /// Hands a member what it is asked as the server of a mod: by its newest stream, or else to one that it reads. Asked
+    /// is also who does not want to be disturbed.
+    pub(crate) fn ask(&mut self, member: u32, event: &Arc<rialto_model::Event>) -> bool {
+        for connection in self.by_member.get(&member).into_iter().flatten().rev() {
+            let Some(live) = self.by_connection.get_mut(connection) else { continue };
+            if live.ending.is_none() && live.outbox.room() > live.batch.len() + 1 {
+                live.send(Out::Signal(event.clone()));
+                self.dirty.push(*connection);
+                return true;
+            }
+        }
+        let readers = self.watchers.values().rev().filter(|(of, _)| *of == Some(member));
+        readers.into_iter().any(|(_, outbox)| outbox.send(vec![Out::Signal(event.clone())]).is_ok())
+    }
+
     /// The member is to be disturbed again: what waited for it is due.
     pub(crate) fn wake(&mut self, member: u32) {
         self.dirty.extend(self.by_member.get(&member).into_iter().flatten());

@@ -12,6 +12,7 @@ mod conversations;
 pub mod delivery;
 pub mod host;
 pub mod metrics;
+pub mod modport;
 pub mod network;
 pub mod node;
 pub mod outbox;
@@ -29,6 +30,7 @@ mod workspace;
 
 pub use command::{Answered, Out, Reply};
 pub use host::Host;
+pub use modport::{Asked, ModPort};
 pub use network::Network;
 pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
 pub use outbox::{Inbox, Outbox, outbox};

@@ -1,6 +1,8 @@
 //! Counters of one network, read by `/metrics`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -48,6 +50,71 @@ counters! {
     /// The last event the search index has seen.
     indexed,
 }
+
+/// What came of asking a mod that runs elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ModOutcome {
+    /// The event went on.
+    Pass,
+    /// It was refused.
+    Reject,
+    /// It was changed.
+    Modified,
+    /// The mod did not answer, or nothing that can be understood.
+    Failed,
+    /// An observer was not shown it.
+    Missed,
+    /// What the mod sent was not taken.
+    Dropped,
+}
+
+impl ModOutcome {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ModOutcome::Pass => "pass",
+            ModOutcome::Reject => "reject",
+            ModOutcome::Modified => "modified",
+            ModOutcome::Failed => "failed",
+            ModOutcome::Missed => "missed",
+            ModOutcome::Dropped => "dropped",
+        }
+    }
+}
+
+/// What came of asking one mod.
+#[derive(Debug, Clone, Default)]
+pub struct ModCounts {
+    /// How often each happened.
+    pub outcomes: BTreeMap<ModOutcome, u64>,
+    /// Milliseconds it took to answer, summed.
+    pub millis: u64,
+}
+
+/// What came of asking mods that run elsewhere. Names are bounded by how many can be loaded.
+#[derive(Debug, Default)]
+pub struct ModCounters(Mutex<BTreeMap<Box<str>, ModCounts>>);
+
+impl ModCounters {
+    pub(crate) fn count(&self, name: &str, what: ModOutcome, took_ms: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOD_NAMES_KEPT && !all.contains_key(name) {
+            return;
+        }
+        let counts = all.entry(name.into()).or_default();
+        *counts.outcomes.entry(what).or_default() += 1;
+        counts.millis += took_ms;
+    }
+
+    /// By mod.
+    pub fn read(&self) -> Vec<(Box<str>, ModCounts)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(name, counts)| (name.clone(), counts.clone())).collect()
+    }
+}
+
+/// Mods come and go: so many names are counted until the next start.
+const MOD_NAMES_KEPT: usize = 256;
 
 impl Counters {
     /// Adds to a counter.

@@ -1,7 +1,7 @@
 //! A network as the faces see it: a handle to its task.
 
 use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply};
-use crate::metrics::Counters;
+use crate::metrics::{Counters, ModCounters};
 use crate::outbox::Outbox;
 use crate::texts::Texts;
 use bytes::Bytes;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     /// mod/analytics counts.
     pub(crate) counted: AtomicBool,
     pub(crate) connections: AtomicU64,
+    /// What came of asking mods that run elsewhere.
+    pub(crate) mods: ModCounters,
 }
 
 /// A handle to one network. Cheap to clone.
@@ -80,6 +82,11 @@ impl Network {
     /// Whether mod/analytics counts what happens here.
     pub fn is_counted(&self) -> bool {
         self.handle.shared.counted.load(Ordering::Acquire)
+    }
+
+    /// What came of asking mods that run elsewhere, for `/metrics`.
+    pub fn mod_counters(&self) -> &ModCounters {
+        &self.handle.shared.mods
     }
 
     /// Counters for `/metrics`.
@@ -190,7 +197,7 @@ impl Network {
         position: Option<Seq>,
         max: usize,
     ) -> Result<PageAnswer, Fault> {
-        self.candidates(caller, view, filter, position, (max, 0)).await
+        self.candidates(caller, view, filter, position, (max, 0), false).await
     }
 
     /// Candidates of a read that will use at least so many of them. What is sent at most once is given away here.
@@ -201,9 +208,10 @@ impl Network {
         filter: &Filter,
         position: Option<Seq>,
         (max, wanted): (usize, usize),
+        asks: bool,
     ) -> Result<PageAnswer, Fault> {
         let (caller, filter) = (caller.clone(), Box::new(filter.clone()));
-        self.ask(|reply| Command::Page { caller, view, filter, position, max, wanted, reply }).await?
+        self.ask(|reply| Command::Page { caller, view, filter, position, max, wanted, asks, reply }).await?
     }
 
     /// Notes that a poll hands these events to its member.

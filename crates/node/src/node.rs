@@ -229,6 +229,7 @@ impl Node {
             ready: AtomicBool::new(true),
             counted: AtomicBool::new(false),
             connections: AtomicU64::new(1),
+            mods: crate::metrics::ModCounters::default(),
         });
         self.inner.blobs.load(book.number, engine.state.blobs());
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);

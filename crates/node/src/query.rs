@@ -2,7 +2,7 @@
 
 use crate::network::Network;
 use rialto_engine::{Caller, EventRecord, Filter, Record, View, Viewer};
-use rialto_model::{ErrorCode, Fault, Seq, limits};
+use rialto_model::{ErrorCode, Event, Fault, Seq, limits};
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -30,6 +30,8 @@ pub struct Query {
     pub search: Option<String>,
     /// The reader is sent what comes, without asking each time: nothing while it is not to be disturbed.
     pub pushed: bool,
+    /// What the reader is asked as the server of a mod comes with its inbox.
+    pub asks: bool,
     /// Only what is in this direct room, by id; [`Network::prepare`] puts its number into the filter.
     pub room: Option<String>,
 }
@@ -47,6 +49,8 @@ pub struct QueryResult {
     pub viewer: Viewer,
     /// Deliveries of this network expect acks.
     pub tracked: bool,
+    /// What the reader is asked as the server of a mod.
+    pub checks: Vec<Arc<Event>>,
 }
 
 impl Query {
@@ -84,6 +88,7 @@ impl Query {
             lenient_cursor: false,
             search: text("search"),
             pushed: false,
+            asks: false,
             room: text("room"),
             filter: Filter {
                 descending,
@@ -207,15 +212,18 @@ impl Network {
         let view = query.view.unwrap_or(View::Log);
         let start = filter.after.unwrap_or(0);
         let mut events: Vec<Arc<EventRecord>> = Vec::new();
+        let mut checks = Vec::new();
         let mut bytes = 0;
         let mut position = None;
         let mut scanned = 0;
         loop {
             let wanted = limit - events.len();
-            let answer = self.candidates(caller, view, &filter, position, ((wanted + 1).max(64), wanted)).await?;
+            let asks = query.asks && view == View::Inbox && position.is_none();
+            let answer = self.candidates(caller, view, &filter, position, ((wanted + 1).max(64), wanted), asks).await?;
+            checks.extend(answer.checks);
             let (viewer, tracked) = (answer.viewer, answer.tracked);
             if query.pushed && answer.quiet {
-                return Ok(QueryResult { events, has_more: false, next: start, viewer, tracked });
+                return Ok(QueryResult { events, has_more: false, next: start, viewer, tracked, checks });
             }
             let page = answer.page;
             filter.people.clone_from(&page.people);
@@ -237,7 +245,7 @@ impl Network {
                     if let Some((seq, _)) = stamps.iter().rfind(|(_, at)| Some(*at) == stamp) {
                         next = *seq;
                     }
-                    return Ok(QueryResult { events, has_more: true, next, viewer, tracked });
+                    return Ok(QueryResult { events, has_more: true, next, viewer, tracked, checks });
                 }
                 bytes += record.event.json().len();
                 events.push(record);
@@ -249,7 +257,7 @@ impl Network {
                 // Everything up to here was looked at; nothing below can appear later.
                 let end = answer.head.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));
                 let next = if exhausted && !filter.descending { end.max(start) } else { last.unwrap_or(start) };
-                return Ok(QueryResult { events, has_more: !exhausted, next, viewer, tracked });
+                return Ok(QueryResult { events, has_more: !exhausted, next, viewer, tracked, checks });
             }
             position = last;
         }

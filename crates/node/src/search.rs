@@ -254,7 +254,7 @@ impl Network {
             events.reverse();
         }
         let next = events.iter().map(|r| r.event.seq).max().unwrap_or(head);
-        Ok(QueryResult { events, has_more, next, viewer, tracked: false })
+        Ok(QueryResult { events, has_more, next, viewer, tracked: false, checks: Vec::new() })
     }
 
     /// Events that the index has not reached yet; nothing where there is no index.

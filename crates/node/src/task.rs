@@ -5,6 +5,7 @@
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
 mod acks;
+mod checks;
 mod gather;
 mod intake;
 pub(crate) mod load;
@@ -26,16 +27,15 @@ use crate::outbox::Outbox;
 use crate::outgoing::{Outgoing, runs};
 use crate::schema::Validators;
 use crate::texts::Texts;
+use checks::Checks;
 use named::BlobChanges;
-use park::{Given, Lane};
+use park::{Given, Lane, Source};
 use rialto_engine::bugs;
 use rialto_engine::input::Joined;
 use rialto_engine::record::VERSION;
-use rialto_engine::{
-    Caller, Clock, Effect, Effects, Engine, EventRecord, MemberId, Principal, Record, SessionRef, Viewer,
-};
+use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, Fault, Millis, Seq};
 use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -136,13 +136,26 @@ pub(crate) struct Task {
     /// Buffers that came back from the log.
     batches: Vec<Batch>,
     /// Sources that wait for an answer from outside.
-    lanes: BTreeMap<MemberId, Lane>,
+    lanes: BTreeMap<Source, Lane>,
+    /// Streams whose join waits: what they send next goes behind it.
+    joining: BTreeMap<u64, Source>,
+    checks: Checks,
     tickets: u64,
+    /// When this task began: tickets of an earlier one mean nothing.
+    born: Millis,
     answers: mpsc::Receiver<(u64, Given)>,
     give: mpsc::Sender<(u64, Given)>,
     pub(crate) blobs: Arc<Blobs>,
     blob_changes: BlobChanges,
     validators: Arc<Validators>,
+}
+
+/// Waits until a question is given up.
+async fn late(due: Option<Duration>) {
+    match due {
+        Some(due) => tokio::time::sleep(due).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Where a network's records go, and how far they have come.
@@ -169,6 +182,7 @@ impl Task {
         let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
         let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
+        let born = host.clock().now().wall;
         let committed = engine.state.book.head;
         let _ = head.send(committed);
         Task {
@@ -208,7 +222,10 @@ impl Task {
             stopping: false,
             batches: Vec::new(),
             lanes: BTreeMap::new(),
+            joining: BTreeMap::new(),
+            checks: Checks::default(),
             tickets: 0,
+            born,
             answers,
             give,
             blobs,
@@ -223,6 +240,7 @@ impl Task {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            let due = self.next_question_due();
             tokio::select! {
                 biased;
                 Some((number, result)) = self.completions.recv() => {
@@ -235,6 +253,12 @@ impl Task {
                 Some((ticket, given)) = self.answers.recv(), if self.flights.len() < FLIGHTS_MAX => {
                     let now = self.host.clock().now();
                     self.given(ticket, given, now);
+                    self.settle(now);
+                    self.gather(None).await;
+                }
+                () = late(due), if self.flights.len() < FLIGHTS_MAX => {
+                    let now = self.host.clock().now();
+                    self.give_up_questions(now);
                     self.gather(None).await;
                 }
                 command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
@@ -275,8 +299,13 @@ impl Task {
                 let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
                 self.count(reply, result);
             }
-            Command::Page { caller, view, filter, position, max, wanted, reply } => {
-                let answer = self.page(&caller, view, &filter, position, (max, wanted), now);
+            Command::ModPort { name, asks } => self.checks.connect(name, asks),
+            Command::ModSaid { ticket, outcome } => {
+                self.process_said(ticket, outcome, now);
+                self.settle(now);
+            }
+            Command::Page { caller, view, filter, position, max, wanted, asks, reply } => {
+                let answer = self.page(&caller, view, &filter, position, (max, wanted), asks, now);
                 let _ = reply.send(answer);
             }
             Command::Shown { member, seqs } => self.sessions.show(member, seqs),
@@ -607,6 +636,7 @@ impl Task {
             Then::Answers(Reply::Once(reply), answers, _) => {
                 let _ = reply.send(answers);
             }
+            Then::Answers(Reply::Nobody, ..) => {}
             Then::Answers(Reply::Stream(connection, outbox), answers, opened) => {
                 self.sessions.answer(connection, &outbox, Out::Answers(answers));
                 for (connection, joined, outbox) in opened {
@@ -634,6 +664,7 @@ impl Task {
             }
             Effect::Revoked { member, numbers, code } => self.sessions.revoke(member, &numbers, code),
             Effect::CloseAll { code } => self.sessions.close_all(code),
+            Effect::Observe(check) => self.observe(&check),
         }
     }
 
@@ -644,6 +675,7 @@ impl Task {
         }
         let now = self.host.clock().now();
         self.give_up_questions(now);
+        self.forget_shown(now);
         self.engine.tick(now, &mut self.fx);
         let _ = self.decided(Ok(()));
         let (repeated, given_up) = self.sessions.retry(&self.engine.state, now.steady);

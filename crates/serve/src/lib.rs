@@ -2,6 +2,8 @@
 //!
 //! Not here: what the bytes mean (the faces).
 
+mod lines;
+pub mod modprocess;
 mod patience;
 pub mod stdio;
 pub mod tls;

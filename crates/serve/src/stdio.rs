@@ -3,15 +3,16 @@
 //! The child joins without credentials, as exactly the configured address; the policy counts as met, the level is 0.
 //! UTF-8 lines, one event or array each; what is not an event never reaches the child's stdin.
 
+use crate::lines::{Line, read_line};
 use bytes::Bytes;
-use rialto_model::{Address, ErrorCode, Fault, limits};
+use rialto_model::{Address, ErrorCode, Fault};
 use rialto_node::{Caller, Dialect, Inbox, Network, Out, Texts};
 use rialto_openagents::stream::{Conversation, Frame, Renderer, converse, error_line};
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -108,46 +109,6 @@ impl Spawned {
             tracing::warn!(agent = self.name, %code, "the conversation ended");
         })
     }
-}
-
-enum Line {
-    Text(Bytes),
-    TooLong,
-    End,
-}
-
-/// Reads up to a line feed; of a line over the limit the rest is skipped. Not cancel-safe: a cancelled read ends the talk.
-async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
-    let mut line = Vec::new();
-    let mut too_long = false;
-    loop {
-        let (used, done) = {
-            let buf = lines.fill_buf().await?;
-            if buf.is_empty() {
-                return Ok(if line.is_empty() && !too_long { Line::End } else { finished(line, too_long) });
-            }
-            let end = buf.iter().position(|b| *b == b'\n');
-            let part = buf.get(..end.unwrap_or(buf.len())).unwrap_or_default();
-            if line.len() + part.len() > limits::BATCH_BYTES_MAX {
-                too_long = true;
-                line.clear();
-            } else if !too_long {
-                line.extend_from_slice(part);
-            }
-            (end.map_or(buf.len(), |e| e + 1), end.is_some())
-        };
-        lines.consume(used);
-        if done {
-            return Ok(finished(line, too_long));
-        }
-    }
-}
-
-fn finished(mut line: Vec<u8>, too_long: bool) -> Line {
-    if line.last() == Some(&b'\r') {
-        line.pop();
-    }
-    if too_long { Line::TooLong } else { Line::Text(Bytes::from(line)) }
 }
 
 /// Writes what the outbox brings, one event per line.

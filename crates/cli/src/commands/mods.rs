@@ -37,6 +37,16 @@ pub(crate) enum Mod {
         /// Name of the mod
         name: String,
     },
+    /// Let an agent serve a mod
+    Approve {
+        /// Name of the mod
+        name: String,
+        /// The agent
+        agent: String,
+        /// Take the approval back
+        #[arg(long)]
+        not: bool,
+    },
     /// Put the mods of one mode in order; those not named come after
     Order {
         /// Which of the three stages
@@ -69,10 +79,16 @@ pub(crate) struct Set {
     /// Name of the mod
     name: String,
     /// Settings: the value is JSON or text; without a value it is the default again
-    #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["priority", "intercepts"])]
+    #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["priority", "intercepts", "deadline", "on_error"])]
     settings: Vec<String>,
     #[command(flatten)]
     place: Place,
+    /// How long a mod that runs elsewhere may take, in milliseconds
+    #[arg(long, value_name = "MS")]
+    deadline: Option<u64>,
+    /// What becomes of an event when a transform that runs elsewhere fails
+    #[arg(long, value_name = "POLICY", value_parser = ["skip", "reject"])]
+    on_error: Option<String>,
 }
 
 /// Where a mod stands and what it looks at.
@@ -131,6 +147,14 @@ impl Mod {
             }
             Mod::Enable { name } => switch(cx, &http, &network, &name, true).await,
             Mod::Disable { name } => switch(cx, &http, &network, &name, false).await,
+            Mod::Approve { name, agent, not } => {
+                let name = mod_name(&name)?;
+                let answer = http.approve_mod(&network, &name, address(&agent)?.as_str(), !not).await?;
+                let may = if not { "may no longer" } else { "may" };
+                cx.out.show(&answer, |answer, _| {
+                    format!("{} {may} serve mod/{name}", value::text_of(answer, "address", &zone))
+                })
+            }
             Mod::Order { mode, names } => {
                 let names: Vec<String> = names.iter().map(|name| mod_name(name)).collect::<Result<_, _>>()?;
                 let answer = http.order_mods(&network, &mode, &names).await.map_err(missing)?;
@@ -175,6 +199,8 @@ impl Set {
     fn request(&self) -> Result<(String, Value), CliError> {
         let config = settings(&self.settings)?;
         let mut body = self.place.members();
+        body.extend(self.deadline.map(|ms| ("deadline_ms".to_owned(), json!(ms))));
+        body.extend(self.on_error.as_ref().map(|policy| ("on_error".to_owned(), json!(policy))));
         if !config.is_empty() {
             body.insert("config".into(), config.into());
         }

@@ -67,6 +67,15 @@ fn mods() -> String {
             out.push_str(&format!("| `{name}` | `{}` | `{}` | {} |\n", setting.name, setting.default, setting.doc));
         }
     }
+    out.push_str(
+        "\n## `[mod.NAME]` with a `command`\n\n\
+         A mod of one's own, run as a process beside the node: it reads one JSON line per event and writes one JSON line in\n\
+         answer. It is loaded into the default network at the start. [Mods](mods.md) has an example.\n\n\
+         | key | default | what it does |\n|---|---|---|\n",
+    );
+    for (key, default, doc) in super::mods::PROCESS_KEYS {
+        out.push_str(&format!("| `{key}` | {default} | {doc} |\n"));
+    }
     out
 }
 

@@ -4,6 +4,9 @@ use super::{Draft, ModConfig};
 use crate::state::State;
 use serde_json::json;
 
+/// Its name.
+pub(crate) const NAME: &str = "enrichment";
+
 /// Adds the configured keys to the metadata.
 pub(crate) fn enrich(state: &State, config: &ModConfig, draft: &mut Draft<'_, '_>) {
     if config.flag("agent_info", true)

@@ -1,13 +1,14 @@
 //! How an operator changes the pipeline: load, change, unload, order. Each act is one record with the whole new list.
 
 use super::analytics;
-use super::{ModConfig, Mode, options, sort};
+use super::external::serve;
+use super::{ModConfig, Mode, OnError, Runs, options, sort};
 use crate::input::{Clock, Effects};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::server_events;
-use crate::state::{Book, State};
-use rialto_model::{ErrorCode, Fault};
+use crate::state::{MemberId, State};
+use rialto_model::{ErrorCode, Fault, Millis};
 use serde_json::{Map, Value, json};
 
 /// A change of a loaded mod; what is absent stays.
@@ -21,6 +22,10 @@ pub struct Patch {
     pub priority: Option<i32>,
     /// On or off.
     pub enabled: Option<bool>,
+    /// What becomes of an event when it fails.
+    pub on_error: Option<OnError>,
+    /// How long it may take.
+    pub deadline_ms: Option<Millis>,
 }
 
 impl Patch {
@@ -36,6 +41,8 @@ impl Patch {
         config.intercepts = self.intercepts.clone().unwrap_or(config.intercepts);
         config.priority = self.priority.unwrap_or(config.priority);
         config.enabled = self.enabled.unwrap_or(config.enabled);
+        config.on_error = self.on_error.unwrap_or(config.on_error);
+        config.deadline_ms = self.deadline_ms.or(config.deadline_ms);
         config
     }
 }
@@ -70,15 +77,33 @@ pub(crate) fn set(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Value, Fault> {
-    // A mod this build does not have would fail closed on every event.
-    if ModConfig::standard(&config.name)?.mode != config.mode {
-        return Err(
-            Fault::new(ErrorCode::InvalidArgument, format!("mod/{} has another mode", config.name)).field("mode")
-        );
+    match config.runs {
+        Runs::Builtin => {
+            // A mod this build does not have would fail closed on every event.
+            if ModConfig::standard(&config.name)?.mode != config.mode {
+                let text = format!("mod/{} has another mode", config.name);
+                return Err(Fault::new(ErrorCode::InvalidArgument, text).field("mode"));
+            }
+            options::check(&config.name, &config.config)?;
+        }
+        Runs::Process | Runs::Served(_) => {
+            serve::check_name(state, &config.name)?;
+            if super::STANDARD.contains(&config.name.as_ref()) {
+                return Err(Fault::new(ErrorCode::AlreadyExists, format!("mod/{} is a standard mod", config.name)));
+            }
+            serve::check(config)?;
+            if find(state, &config.name).is_err() {
+                serve::room_for_one(state)?;
+            }
+        }
     }
-    options::check(&config.name, &config.config)?;
+    Ok(put(state, live, config, now, fx))
+}
+
+/// Puts a mod that was looked at into its place.
+pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> Value {
     if find(state, &config.name).is_ok_and(|known| known == config) {
-        return Ok(shown(config));
+        return shown(state, config);
     }
     let change = if find(state, &config.name).is_ok() { "changed" } else { "loaded" };
     let mut list: Vec<ModConfig> = state.book.mods.iter().filter(|m| m.name != config.name).cloned().collect();
@@ -86,7 +111,7 @@ pub(crate) fn set(
     sort(&mut list);
     fx.change(Change::Mods { mods: list });
     told(state, live, &json!({ "mod": format!("mod/{}", config.name), "change": change }), now, fx);
-    Ok(shown(config))
+    shown(state, config)
 }
 
 /// Changes a loaded mod.
@@ -158,7 +183,8 @@ pub(crate) fn order(
 }
 
 /// The pipeline as the operator sees it, with every setting its mods know, and what this build could load.
-pub fn listed(book: &Book) -> Value {
+pub fn listed(state: &State) -> Value {
+    let book = &state.book;
     let described = |config: &ModConfig| {
         let known = options::of(&config.name).unwrap_or_default().iter();
         let settings: Vec<Value> = known
@@ -168,26 +194,40 @@ pub fn listed(book: &Book) -> Value {
                 json!({ "name": setting.name, "value": value, "default": default, "does": setting.doc })
             })
             .collect();
-        let mut out = shown(config);
+        let mut out = shown(state, config);
         if let Some(map) = out.as_object_mut() {
             map.insert("settings".into(), settings.into());
         }
         out
     };
     let loaded: Vec<Value> = book.mods.iter().map(described).collect();
-    json!({ "mods": loaded, "revision": book.mods_revision, "available": super::STANDARD })
+    let name = |id: &MemberId| state.member(*id).map(|m| m.address.clone());
+    let approved: Vec<Value> = book
+        .approved
+        .iter()
+        .map(|(mod_name, who)| json!({ "mod": format!("mod/{mod_name}"), "agents": who.iter().filter_map(name).collect::<Vec<_>>() }))
+        .collect();
+    json!({ "mods": loaded, "revision": book.mods_revision, "available": super::STANDARD, "approved": approved })
 }
 
 /// A mod as the operator sees it.
-fn shown(config: &ModConfig) -> Value {
+fn shown(state: &State, config: &ModConfig) -> Value {
     let mut out = serde_json::to_value(config).unwrap_or_default();
     if let Some(map) = out.as_object_mut() {
         map.insert("mod".into(), json!(format!("mod/{}", config.name)));
+        map.insert("kind".into(), config.runs.as_str().into());
+        if !config.runs.is_builtin() {
+            map.insert("on_error".into(), config.on_error.as_str().into());
+            map.insert("deadline_ms".into(), config.deadline().into());
+        }
+        if let Runs::Served(id) = config.runs {
+            map.insert("served_by".into(), json!(state.member(id).map(|m| m.address.clone())));
+        }
     }
     out
 }
 
 /// Tells everybody that the pipeline is another one now.
-fn told(state: &State, live: &mut Live, payload: &Value, now: Clock, fx: &mut Effects) {
+pub(crate) fn told(state: &State, live: &mut Live, payload: &Value, now: Clock, fx: &mut Effects) {
     fx.after.push(server_events::server_signal(state, live, "rialto.mod.changed", payload, now));
 }

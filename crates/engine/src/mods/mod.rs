@@ -5,18 +5,21 @@
 pub mod analytics;
 pub mod auth;
 pub mod enrichment;
+pub mod external;
 pub mod manage;
 pub mod options;
 pub mod persistence;
 pub mod rate_limiter;
 pub mod workspace;
 
+pub use external::{OnError, Runs};
+
 use crate::glob;
 use crate::input::Clock;
 use crate::presence::Live;
 use crate::state::{MemberId, State};
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault};
+use rialto_model::{ErrorCode, Fault, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -67,6 +70,19 @@ pub struct ModConfig {
     pub config: Map<String, Value>,
     /// Off without being unloaded.
     pub enabled: bool,
+    /// Where it runs.
+    #[serde(rename = "kind", default, skip_serializing_if = "Runs::is_builtin")]
+    pub runs: Runs,
+    /// What becomes of an event when it fails; of transforms that run elsewhere.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_error: OnError,
+    /// How long it may take, if it runs elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<Millis>,
+}
+
+fn is_default(policy: &OnError) -> bool {
+    *policy == OnError::default()
 }
 
 impl ModConfig {
@@ -82,7 +98,32 @@ impl ModConfig {
             "analytics" => (Mode::Observe, 100),
             _ => return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not one of this build's mods"))),
         };
-        Ok(ModConfig { name: name.into(), mode, priority, intercepts: Vec::new(), config: Map::new(), enabled: true })
+        Ok(ModConfig::new(name, mode, priority))
+    }
+
+    /// A mod of this build, before anything else is known of it.
+    pub fn new(name: &str, mode: Mode, priority: i32) -> ModConfig {
+        ModConfig {
+            name: name.into(),
+            mode,
+            priority,
+            intercepts: Vec::new(),
+            config: Map::new(),
+            enabled: true,
+            runs: Runs::Builtin,
+            on_error: OnError::Skip,
+            deadline_ms: None,
+        }
+    }
+
+    /// A mod that runs as a process, with its defaults.
+    pub fn process(name: &str, mode: Mode) -> ModConfig {
+        ModConfig { runs: Runs::Process, ..ModConfig::new(name, mode, external::serve::default_priority(mode)) }
+    }
+
+    /// How long it may take.
+    pub fn deadline(&self) -> Millis {
+        self.deadline_ms.unwrap_or(external::DEADLINE_MS)
     }
 
     /// Whether the mod looks at events of this type.
@@ -131,8 +172,10 @@ pub struct Draft<'d, 'a> {
 pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
     for config in state.book.mods.iter().filter(|m| m.mode == Mode::Guard && m.intercepts(draft.kind)) {
         let verdict = match config.name.as_ref() {
+            // Asked before anything was decided (`external::walk`).
+            _ if !config.runs.is_builtin() => continue,
             "auth" => auth::check(state, config, draft, now),
-            "rate-limiter" => rate_limiter::check(&mut live.buckets, config, draft, now),
+            rate_limiter::NAME => rate_limiter::check(&mut live.buckets, config, draft, now),
             // Judged where the resource is known (`resources::access`), before anything else could tell of it.
             "access-control" => Ok(()),
             // Only guards of this build can be loaded; anything else fails closed.
@@ -146,7 +189,7 @@ pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: 
 /// Runs the transforms.
 pub(crate) fn transform(state: &State, draft: &mut Draft<'_, '_>) {
     for config in state.book.mods.iter().filter(|m| m.mode == Mode::Transform && m.intercepts(draft.kind)) {
-        if config.name.as_ref() == "enrichment" {
+        if config.runs.is_builtin() && config.name.as_ref() == enrichment::NAME {
             enrichment::enrich(state, config, draft);
         }
     }

@@ -7,6 +7,8 @@ use rialto_model::{ErrorCode, Fault, Millis};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Its name.
+pub(crate) const NAME: &str = "rate-limiter";
 /// Buckets nobody drew from for this long are dropped.
 const IDLE_MS: Millis = 10 * 60 * 1000;
 /// Types that cost nothing unless configured otherwise.
@@ -51,12 +53,26 @@ fn limit(name: String, value: Option<&Value>, rate: f64, burst: f64) -> Limit {
 
 /// Takes one token from every bucket that applies, or from none.
 pub(crate) fn check(buckets: &mut Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+    let drawn = draw(buckets, config, draft, now)?;
+    buckets.buckets.extend(drawn);
+    Ok(())
+}
+
+/// Whether every bucket that applies has a token; takes none.
+pub(crate) fn peek(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+    draw(buckets, config, draft, now).map(drop)
+}
+
+type Drawn = Vec<((String, String), Bucket)>;
+
+/// The buckets that apply, each with one token less.
+fn draw(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<Drawn, Fault> {
     let exempt = match config.config.get("exempt") {
         Some(_) => config.list("exempt").any(|p| glob::matches(p, draft.kind)),
         None => EXEMPT.contains(&draft.kind),
     };
     if exempt {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let positive = |key: &str, default| config.number(key).filter(|n| *n > 0.0).unwrap_or(default);
     let (rate, burst) = (positive("rate", 20.0), positive("burst", 60.0));
@@ -81,6 +97,5 @@ pub(crate) fn check(buckets: &mut Buckets, config: &ModConfig, draft: &Draft<'_,
         };
         filled.push((key, Bucket { tokens: left, at: now.steady }));
     }
-    buckets.buckets.extend(filled);
-    Ok(())
+    Ok(filled)
 }

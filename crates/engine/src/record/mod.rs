@@ -189,6 +189,12 @@ pub enum Change {
     Mods {
         mods: Vec<crate::mods::ModConfig>,
     },
+    /// A member may serve a mod, or no longer.
+    ModApproved {
+        name: Box<str>,
+        member: MemberId,
+        on: bool,
+    },
     /// Deliveries of a member ended undelivered: inclusive ranges of their seqs.
     Dead {
         member: MemberId,

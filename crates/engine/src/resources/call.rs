@@ -54,7 +54,12 @@ pub(crate) fn invoke(
         return Err(Fault::new(ErrorCode::InvalidArgument, text).field("target").into());
     }
     if let Some(schema) = input_schema(resource).filter(|_| answers.input != Some((no, resource.version))) {
-        return Err(Stop::Ask(Box::new(Question::Input { resource: no, version: resource.version, schema })));
+        return Err(Stop::Ask(Box::new(Question::Input {
+            resource: no,
+            version: resource.version,
+            schema,
+            payload: draft.rewritten(),
+        })));
     }
     forward(state, live, draft, no, resource, UnitKind::Tool, now, fx)
 }
@@ -143,7 +148,14 @@ pub(crate) fn result(
                     draft.metadata.set("rialto.schema_warning", "true".to_owned());
                 }
             }
-            _ => return Err(Stop::Ask(Box::new(Question::Output { resource, version, schema }))),
+            _ => {
+                return Err(Stop::Ask(Box::new(Question::Output {
+                    resource,
+                    version,
+                    schema,
+                    payload: draft.rewritten(),
+                })));
+            }
         }
     }
     let to = if failed { WorkState::Failed } else { WorkState::Completed };

@@ -16,6 +16,7 @@ mod clock;
 mod conversations;
 mod delivery;
 mod explain;
+mod external;
 mod history;
 mod idempotency;
 mod invitations;

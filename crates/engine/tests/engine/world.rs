@@ -2,6 +2,8 @@
 //! world ends, replay and snapshots must give the state it had.
 
 use rialto_engine::input::{Accepted, Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
+use rialto_engine::mods::external::emitted::ModEvent;
+use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{
@@ -53,6 +55,9 @@ impl Join {
     }
 }
 
+/// What a mod that runs elsewhere says of an event.
+pub(crate) type Elsewhere = Box<dyn FnMut(&Check) -> Outcome>;
+
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Clock,
@@ -72,15 +77,14 @@ pub(crate) struct World {
     pub(crate) blobs: BTreeMap<[u8; 32], Vec<u8>>,
     /// The secret the node would make for the next invitation.
     pub(crate) fresh: &'static str,
+    /// Mods that run elsewhere: what each says of an event. One that is not here does not answer.
+    pub(crate) elsewhere: BTreeMap<&'static str, Elsewhere>,
+    /// Which of them was asked for what, and the event it was shown.
+    pub(crate) asked: Vec<(String, Step, Value)>,
+    /// What they send of their own.
+    pub(crate) sent: Vec<(String, String)>,
     issued: u32,
     fx: Effects,
-}
-
-fn refused(stop: Stop) -> Fault {
-    match stop {
-        Stop::Refused(fault) => fault,
-        Stop::Ask(question) => panic!("a join asks {question:?}"),
-    }
 }
 
 impl World {
@@ -110,6 +114,9 @@ impl World {
             fits: true,
             blobs: BTreeMap::new(),
             fresh: "secret",
+            elsewhere: BTreeMap::new(),
+            asked: Vec::new(),
+            sent: Vec::new(),
             issued: 0,
             fx: Effects::default(),
         };
@@ -238,7 +245,7 @@ impl World {
             resume: join.resume,
             answers: Answers::default(),
         };
-        let result = self.engine.emit(&emit, self.now, &mut self.fx).map_err(refused);
+        let result = self.decide(emit);
         if result.is_err() {
             assert!(self.fx.records.is_empty(), "a refused join leaves nothing behind");
         }
@@ -297,6 +304,11 @@ impl World {
             };
             assert!(self.fx.records.is_empty(), "a question leaves nothing behind");
             match question {
+                Question::Check(check) => {
+                    emit.answers.mods = Some(check.mods.clone());
+                    let checked = self.checked(&check);
+                    emit.answers.checked.push(checked);
+                }
                 Question::Schema { .. } => emit.answers.schema = true,
                 Question::Input { resource, version, .. } => emit.answers.input = Some((resource, version)),
                 Question::Content { base, bytes, .. } => {
@@ -327,6 +339,81 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What a mod that runs elsewhere says.
+    fn checked(&mut self, check: &Check) -> Checked {
+        let event = serde_json::from_str(&check.event).unwrap();
+        self.asked.push((check.name.to_string(), check.step, event));
+        let outcome = match self.elsewhere.get_mut(check.name.as_ref()) {
+            Some(said) => said(check),
+            None => Outcome::Failed("offline"),
+        };
+        if let Outcome::Said(verdict) = &outcome {
+            self.sent.extend(verdict.emit.iter().map(|e| (check.name.to_string(), e.get().to_owned())));
+        }
+        Checked { name: check.name.clone(), step: check.step, outcome }
+    }
+
+    /// Decides an event while things happen between a question and its answer.
+    pub(crate) fn interrupted(
+        &mut self,
+        caller: &Caller,
+        text: &str,
+        mut meanwhile: impl FnMut(&mut World, &Check) -> Outcome,
+    ) -> Result<Accepted, Fault> {
+        let envelope = Envelope::parse(text).map_err(|u| u.fault)?;
+        let mut emit = Emit {
+            caller,
+            envelope: &envelope,
+            received: 0,
+            seen: Seen::New,
+            proofs: Proofs::default(),
+            fresh_session: [0; 32],
+            resume: Resume::None,
+            answers: Answers::default(),
+        };
+        let result = loop {
+            match self.engine.emit(&emit, self.now, &mut self.fx) {
+                Ok(accepted) => break Ok(accepted),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => match *question {
+                    Question::Check(check) => {
+                        emit.answers.mods = Some(check.mods.clone());
+                        let outcome = meanwhile(self, &check);
+                        emit.answers.checked.push(Checked { name: check.name.clone(), step: check.step, outcome });
+                    }
+                    other => panic!("only mods are asked here, not {other:?}"),
+                },
+            }
+        };
+        self.step();
+        result
+    }
+
+    /// Decides what a mod sends.
+    pub(crate) fn emit_of_mod(&mut self, name: &str, event: &Value) -> Result<Accepted, Fault> {
+        let text = event.to_string();
+        let envelope = Envelope::parse(&text).map_err(|u| u.fault)?;
+        let mut answers = Answers::default();
+        let result = loop {
+            let input =
+                ModEvent { name, envelope: &envelope, answers_to: None, chain: Chain::default(), answers: &answers };
+            match self.engine.emit_of_mod(&input, self.now, &mut self.fx) {
+                Ok(accepted) => break Ok(accepted),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => match *question {
+                    Question::Check(check) => {
+                        answers.mods = Some(check.mods.clone());
+                        let checked = self.checked(&check);
+                        answers.checked.push(checked);
+                    }
+                    other => panic!("a mod's event asks {other:?}"),
+                },
+            }
+        };
+        self.step();
+        result
     }
 
     /// Sends a plain message; gives its seq.

@@ -146,7 +146,7 @@ async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -
     let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
     if let Some(query) = &answered.query {
         let result = call.network.query(&call.caller, query).await?;
-        let page = wire::page_json(&result.events, result.has_more, result.next, false);
+        let page = wire::page_json(&result, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
         response = Some(event.json().to_owned());
@@ -269,14 +269,10 @@ pub(crate) async fn get(
     call.network.prepare(&call.caller, &mut query).await?;
     let wait = wait_seconds(&params)?;
     ack_before(&call, &query, &params).await?;
+    query.asks = true;
     let view = query.view.unwrap_or(View::Log);
     let result = read(&call, &query, wait).await?;
-    Ok(wire::ok_raw(&wire::page_json(
-        &result.events,
-        result.has_more,
-        result.next,
-        view == View::Inbox && result.tracked,
-    )))
+    Ok(wire::ok_raw(&wire::page_json(&result, view == View::Inbox && result.tracked)))
 }
 
 /// For an identified member `after=X` acks its deliveries up to X that match the same filters.
@@ -297,7 +293,8 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
     loop {
         head.borrow_and_update();
         let result = call.network.query(&call.caller, query).await?;
-        let Some(deadline) = deadline.filter(|_| result.events.is_empty() && !result.has_more) else {
+        let nothing = result.events.is_empty() && result.checks.is_empty() && !result.has_more;
+        let Some(deadline) = deadline.filter(|_| nothing) else {
             return Ok(result);
         };
         if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {

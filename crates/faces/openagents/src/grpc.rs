@@ -212,7 +212,7 @@ impl pb::network_server::Network for Service {
         if r.limit != 0 {
             params.insert("limit".to_owned(), r.limit.to_string());
         }
-        let query: Query = events::query_of(&params, &call).map_err(status_of)?;
+        let query: Query = Query { asks: true, ..events::query_of(&params, &call).map_err(status_of)? };
         query.checked_limit().map_err(|f| refused(&f, None))?;
         let wait_max = i32::try_from(limits::WAIT_SECONDS_MAX * 1000).unwrap_or(i32::MAX);
         if !(0..=wait_max).contains(&r.wait_ms) {
@@ -232,7 +232,9 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
-            events: page.events.iter().map(|e| event_of(&crate::wire::event_json(e, marks))).collect(),
+            events: (page.events.iter().map(|e| event_of(&crate::wire::event_json(e, marks))))
+                .chain(page.checks.iter().map(|check| event_of(check.json())))
+                .collect(),
         }))
     }
 
@@ -279,7 +281,7 @@ impl Service {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };
-            let payload = crate::wire::page_json(&page.events, page.has_more, page.next, false);
+            let payload = crate::wire::page_json(&page, false);
             response = Some(event_of(
                 crate::wire::server_event(
                     "network.events.response",

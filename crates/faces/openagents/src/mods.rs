@@ -14,7 +14,7 @@ use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
 use rialto_node::command::{Ledger, Look};
 use rialto_node::mods::manage::Patch;
-use rialto_node::mods::{ModConfig, Mode};
+use rialto_node::mods::{ModConfig, Mode, OnError};
 use serde_json::{Map, Value};
 
 fn named(path: &Params) -> &str {
@@ -33,11 +33,17 @@ fn patch(body: &Value) -> Result<Patch, Fault> {
         number.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))
     };
     let enabled = |flag: &Value| flag.as_bool().ok_or_else(|| bad("enabled", "is true or false"));
+    let on_error = |value: &Value| {
+        value.as_str().and_then(OnError::from_wire).ok_or_else(|| bad("on_error", "is \"skip\" or \"reject\""))
+    };
+    let deadline = |value: &Value| value.as_u64().ok_or_else(|| bad("deadline_ms", "is a number of milliseconds"));
     Ok(Patch {
         config: config(body)?.unwrap_or_default(),
         intercepts: body.get("intercepts").map(intercepts).transpose()?,
         priority: body.get("priority").map(priority).transpose()?,
         enabled: body.get("enabled").map(enabled).transpose()?,
+        on_error: body.get("on_error").map(on_error).transpose()?,
+        deadline_ms: body.get("deadline_ms").map(deadline).transpose()?,
     })
 }
 
@@ -112,6 +118,23 @@ pub(crate) async fn unload(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     act(&app, &headers, &path, AdminOp::RemoveMod(named(&path).to_owned())).await
+}
+
+/// `POST …/mods/{name}/approve` {address, approved?}: lets a member serve a mod, or no longer.
+pub(crate) async fn approve(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    auth::operator(&app, &headers)?;
+    let body = object(&body)?;
+    let address = body.get("address").and_then(Value::as_str).ok_or_else(|| bad("address", "is required"))?;
+    let on = match body.get("approved") {
+        None => true,
+        Some(on) => on.as_bool().ok_or_else(|| bad("approved", "is true or false"))?,
+    };
+    act(&app, &headers, &path, AdminOp::ApproveMod(named(&path).to_owned(), address.to_owned(), on)).await
 }
 
 /// `POST …/mods/order` {names, mode?}: rewrites the priorities inside one mode, all at once.

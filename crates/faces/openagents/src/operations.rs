@@ -31,6 +31,26 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
 /// Picks labelled values out of a network's counters.
 type Pick<'a> = &'a dyn Fn(&[(&'static str, u64)]) -> Vec<(String, f64)>;
 
+/// What came of asking mods that run elsewhere.
+fn mods(networks: &[rialto_node::Network], out: &mut String) {
+    let all: Vec<_> = networks
+        .iter()
+        .flat_map(|n| n.mod_counters().read().into_iter().map(move |(name, counts)| (n.id(), name, counts)))
+        .collect();
+    let _ = writeln!(out, "# TYPE rialto_mod_checks_total counter");
+    for (network, name, counts) in &all {
+        for (outcome, count) in &counts.outcomes {
+            let labels = format!("network=\"{network}\",mod=\"{name}\",outcome=\"{}\"", outcome.as_str());
+            let _ = writeln!(out, "rialto_mod_checks_total{{{labels}}} {count}");
+        }
+    }
+    let _ = writeln!(out, "# TYPE rialto_mod_seconds_total counter");
+    for (network, name, counts) in &all {
+        let seconds = counts.millis as f64 / 1e3;
+        let _ = writeln!(out, "rialto_mod_seconds_total{{network=\"{network}\",mod=\"{name}\"}} {seconds}");
+    }
+}
+
 /// Prometheus text.
 pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let mut out = String::new();
@@ -67,6 +87,7 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     for (network, lag) in networks.iter().filter_map(|n| Some((n.id(), n.search_lag()?))) {
         let _ = writeln!(out, "rialto_search_lag_events{{network=\"{network}\"}} {lag}");
     }
+    mods(&networks, &mut out);
     crate::analytics::lines(&networks, operator, &mut out).await;
     let health = app.node.store().health();
     if let Some(free) = health.free_bytes {

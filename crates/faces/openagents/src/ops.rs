@@ -150,7 +150,8 @@ ops! {
     post "/v1/admin/networks/{id}/mods/order" "admin_order_mods" Operator plain &[], &["names", "mode"], mods::order, "Put the mods of one mode in order";
     get "/v1/admin/networks/{id}/mods/{name}" "admin_mod" Operator plain &[], &[], mods::show, "One mod with its settings";
     put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], mods::set, "Load a mod or replace it whole";
-    patch "/v1/admin/networks/{id}/mods/{name}" "admin_change_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], mods::change, "Change a loaded mod";
+    patch "/v1/admin/networks/{id}/mods/{name}" "admin_change_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled", "on_error", "deadline_ms"], mods::change, "Change a loaded mod";
+    post "/v1/admin/networks/{id}/mods/{name}/approve" "admin_approve_mod" Operator plain &[], &["address", "approved"], mods::approve, "Let a member serve a mod, or no longer";
     delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], mods::unload, "Unload a mod";
     get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &[], &[], admin::dead_letters, "Deliveries that ended undelivered";
     post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";

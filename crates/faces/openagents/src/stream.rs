@@ -364,7 +364,7 @@ impl Renderer {
                 Lookup::Query(query, id) => {
                     let event = match network.query(&caller, &query).await {
                         Ok(page) => {
-                            let payload = wire::page_json(&page.events, page.has_more, page.next, false);
+                            let payload = wire::page_json(&page, false);
                             wire::server_event("network.events.response", &address, network.id(), &payload, Some(&id))
                         }
                         Err(fault) => wire::error_event(&fault, Some(&id), &address, network.id()),

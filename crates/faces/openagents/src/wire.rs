@@ -5,9 +5,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use rialto_model::json::{push_number, push_string};
 use rialto_model::{Event, EventParts, Fault, Visibility};
-use rialto_node::{Accepted, Answered, EventRecord};
+use rialto_node::{Accepted, Answered, EventRecord, QueryResult};
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Wall clock in milliseconds.
@@ -40,16 +39,19 @@ pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
 }
 
 /// The page of `GET /v1/events` and `network.events.response`.
-pub(crate) fn page_json(events: &[Arc<EventRecord>], has_more: bool, next: u64, marks: bool) -> String {
+pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
+    let QueryResult { events, checks, has_more, next, .. } = page;
     let mut out = String::from("{\"events\":[");
-    for (i, record) in events.iter().enumerate() {
+    let shown = events.iter().map(|record| event_json(record, marks));
+    let asked = checks.iter().map(|check| check.json().to_owned());
+    for (i, event) in shown.chain(asked).enumerate() {
         if i > 0 {
             out.push(',');
         }
-        out.push_str(&event_json(record, marks));
+        out.push_str(&event);
     }
     out.push_str("],\"has_more\":");
-    out.push_str(if has_more { "true" } else { "false" });
+    out.push_str(if *has_more { "true" } else { "false" });
     let ids: Vec<(u64, &str)> = events.iter().map(|r| (r.event.seq, r.event.id())).collect();
     for (name, id) in [("oldest_id", ids.iter().min()), ("newest_id", ids.iter().max())] {
         out.push_str(",\"");

@@ -1,6 +1,6 @@
 //! One received frame: parse, look up its id, read its credentials, decide.
 
-use super::park::Held;
+use super::park::{Held, Source};
 use super::{Task, Then};
 use crate::command::{Answered, Reply};
 use crate::metrics::Counters;
@@ -8,7 +8,8 @@ use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Question, Resume, Seen, Stop};
-use rialto_engine::{Caller, Clock, Effect, MemberId, Principal, Route, StreamKey};
+use rialto_engine::mods::external::Chain;
+use rialto_engine::{Caller, Clock, Effect, Principal, Route, StreamKey};
 use rialto_identity::{Secret, sha256};
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
@@ -19,9 +20,9 @@ use std::sync::Arc;
 #[allow(clippy::large_enum_variant, reason = "one at a time, and boxed")]
 pub(super) enum Detour {
     /// It goes behind what waits of the same source.
-    Behind(MemberId),
+    Behind(Source),
     /// Something must be known first.
-    Ask(MemberId, Question, Answers),
+    Ask(Source, Question, Answers),
 }
 
 impl Task {
@@ -37,21 +38,24 @@ impl Task {
         };
         let answered = Vec::with_capacity(texts.len());
         let answers = Answers::default();
-        self.go_on(Held { connection, caller: caller.clone(), texts, at: 0, reply, answered, answers }, None, now);
+        let held = Held { connection, caller: caller.clone(), texts, at: 0, reply, answered, answers, emitter: None };
+        self.go_on(held, None, now);
         if let (true, Some(Then::Answers(_, answers, _))) = (backwards, self.then.last_mut()) {
             answers.reverse();
         }
+        self.settle(now);
     }
 
+    /// Decides one text. A stream's connection is named.
     #[allow(clippy::too_many_arguments, reason = "who says what, and what is known of it")]
     pub(super) fn frame(
         &mut self,
         caller: &Arc<Caller>,
-        stream: bool,
+        connection: Option<u64>,
         joined: &Caller,
         frame: &[u8],
         answers: Answers,
-        resumed: Option<MemberId>,
+        resumed: Option<&Source>,
         now: Clock,
     ) -> Result<Answered, Box<Detour>> {
         let Ok(text) = std::str::from_utf8(frame) else {
@@ -65,33 +69,71 @@ impl Task {
             }
             Err(unreadable) => return Ok(self.answered(unreadable.id, Err(unreadable.fault))),
         };
-        let id = || envelope.id.as_deref().map(str::to_owned);
         let joins = envelope.kind == "network.agent.join";
-        if stream && joined.stream.is_none() && !joins {
+        if let Some(waits) = connection.and_then(|c| self.joining.get(&c)).filter(|waits| resumed != Some(*waits)) {
+            return Err(Box::new(Detour::Behind(waits.clone())));
+        }
+        if connection.is_some() && joined.stream.is_none() && !joins {
             if envelope.kind == "network.ping" {
                 let pong = self.early_pong(&envelope, now);
                 return Ok(Answered { silent: true, ..self.answered(None, Ok(pong)) });
             }
             let first = Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join");
-            return Ok(self.answered(id(), Err(first)));
+            return Ok(self.answered(envelope.id.as_deref().map(str::to_owned), Err(first)));
         }
         let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
-        if !self.lanes.is_empty() && envelope.kind != "network.event.ack" {
-            let said = envelope.source.as_deref();
-            let member = match self.engine.state.principal(caller, said, now) {
-                Ok(Principal::Member(id)) => Some(id),
-                Ok(Principal::Operator | Principal::Holder { .. }) | Err(_) => None,
-            };
-            if let Some(member) = member.filter(|id| Some(*id) != resumed && self.is_parked(Some(*id))) {
-                return Err(Box::new(Detour::Behind(member)));
+        match envelope.kind.as_ref() {
+            "network.event.ack" => return Ok(self.ack_frame(caller, &envelope, now)),
+            // A mod's word is not kept waiting by what the mod's server sends.
+            "network.mod.verdict" => return Ok(self.verdict_frame(caller, &envelope, now)),
+            _ => {}
+        }
+        if !self.lanes.is_empty() {
+            let source = self.source(caller, &envelope, now);
+            if let Ok(source) = source
+                && resumed != Some(&source)
+                && self.lanes.contains_key(&source)
+            {
+                return Err(Box::new(Detour::Behind(source)));
             }
         }
-        Ok(match envelope.kind.as_ref() {
-            "network.event.ack" => self.ack_frame(caller, &envelope, now),
-            "network.events.query" => self.query_frame(caller, &envelope, now),
-            "network.agent.join" => self.join_frame(caller, &envelope, text, now),
-            _ => return self.event_frame(caller, &envelope, text, answers, now),
-        })
+        match envelope.kind.as_ref() {
+            "network.events.query" => self.query_frame(caller, &envelope, answers, now),
+            "network.agent.join" => self.join_frame(caller, &envelope, text, answers, now),
+            _ => self.event_frame(caller, &envelope, text, answers, now),
+        }
+    }
+
+    /// Whose event this is, as far as its order goes.
+    fn source(&self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<Source, Fault> {
+        let said = envelope.source.as_deref();
+        if envelope.kind != "network.agent.join" {
+            let principal = self.engine.state.principal(caller, said, now)?;
+            if let Principal::Member(id) = principal {
+                return Ok(Source::Member(id));
+            }
+        }
+        let payload: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+        let agent = payload.get("agent_id").and_then(Value::as_str);
+        let said = said.or(agent).or(caller.claimed.as_deref());
+        let address = said.and_then(|said| Address::parse_in(said, &self.engine.state.network).ok());
+        let address = address.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "join first"))?;
+        Ok(Source::Guest(address.as_str().into()))
+    }
+
+    /// Answers a question now, or says whom it keeps waiting.
+    fn detour(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        question: Question,
+        answers: &mut Answers,
+        now: Clock,
+    ) -> Result<Option<Box<Detour>>, Fault> {
+        let Some(question) = self.answer_inline(question, &envelope.payload, answers, now)? else { return Ok(None) };
+        let _ = self.decided::<()>(Err(ErrorCode::Internal.into()));
+        let source = self.source(caller, envelope, now)?;
+        Ok(Some(Box::new(Detour::Ask(source, question, std::mem::take(answers)))))
     }
 
     /// An event for the engine; what it asks is answered here if that takes no time.
@@ -128,23 +170,17 @@ impl Task {
                 Err(Stop::Refused(fault)) => break Err(fault),
                 Err(Stop::Ask(question)) => *question,
             };
-            match self.answer_inline(question, &envelope.payload, &mut emit.answers) {
+            match self.detour(caller, envelope, question, &mut emit.answers, now) {
                 Ok(None) => {}
+                Ok(Some(detour)) => return Err(detour),
                 Err(fault) => break Err(fault),
-                Ok(Some(question)) => {
-                    let _ = self.decided::<()>(Err(ErrorCode::Internal.into()));
-                    let said = envelope.source.as_deref();
-                    return match self.engine.state.principal(caller, said, now) {
-                        Ok(Principal::Member(member)) => Err(Box::new(Detour::Ask(member, question, emit.answers))),
-                        Ok(Principal::Operator | Principal::Holder { .. }) => {
-                            Ok(self.answered(id(), Err(Fault::new(ErrorCode::NotAMember, "join first"))))
-                        }
-                        Err(fault) => Ok(self.answered(id(), Err(fault))),
-                    };
-                }
             }
         };
         let mut result = self.decided(result);
+        if !emit.answers.checked.is_empty() {
+            let named = result.as_ref().ok().map(|accepted| accepted.event_id().to_owned());
+            self.follow(&mut emit.answers, Chain::default(), named.as_deref());
+        }
         if let (Ok(accepted), Some(secret)) = (&mut result, &secret) {
             self.hand_over(accepted, secret);
         }
@@ -203,7 +239,7 @@ impl Task {
         }
     }
 
-    fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
+    pub(super) fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
         let durability = self.engine.state.book.settings.durability;
         Answered { refused: id, result, durability, query: None, silent: false, session_id: None }
     }
@@ -312,10 +348,41 @@ impl Task {
     }
 
     /// `network.events.query`: accepted here, run by whoever answers the client.
-    fn query_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
+    fn query_frame(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        answers: Answers,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
         let id = envelope.id.as_deref().map(str::to_owned);
-        let query = self.member_of(caller, now).and_then(|member| {
-            self.engine.guard(&envelope.kind, member, now)?;
+        let mut emit = Emit {
+            caller,
+            envelope,
+            received: 0,
+            seen: Seen::New,
+            proofs: Proofs::default(),
+            fresh_session: [0; 32],
+            resume: Resume::None,
+            answers,
+        };
+        let member = match self.member_of(caller, now) {
+            Ok(member) => member,
+            Err(fault) => return Ok(self.answered(id, Err(fault))),
+        };
+        let asked = loop {
+            match self.engine.request(&emit, member, now) {
+                Ok(()) => break Ok(()),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => match self.detour(caller, envelope, *question, &mut emit.answers, now) {
+                    Ok(None) => {}
+                    Ok(Some(detour)) => return Err(detour),
+                    Err(fault) => break Err(fault),
+                },
+            }
+        };
+        self.follow(&mut emit.answers, Chain::default(), None);
+        let query = asked.and_then(|()| {
             let payload: Value = serde_json::from_str(&envelope.payload)
                 .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
             let query = Query::from_payload(&payload)?;
@@ -328,17 +395,17 @@ impl Task {
             }
             Ok(query)
         });
-        match query {
+        Ok(match query {
             Ok(query) => {
                 let event_id = id.clone().unwrap_or_else(|| self.own_id(now));
                 let accepted = Accepted { named: Some(event_id), ..Accepted::default() };
                 Answered { query: Some(Box::new(query)), ..self.answered(None, Ok(accepted)) }
             }
             Err(fault) => self.answered(id, Err(fault)),
-        }
+        })
     }
 
-    fn own_id(&mut self, now: Clock) -> String {
+    pub(super) fn own_id(&mut self, now: Clock) -> String {
         self.engine.live.signals += 1;
         EventId {
             at: self.engine.state.stamp(now.wall),
@@ -349,14 +416,21 @@ impl Task {
     }
 
     /// `network.agent.join`: credentials are read and hashed here; the engine sees hashes only.
-    fn join_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, text: &str, now: Clock) -> Answered {
+    fn join_frame(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        text: &str,
+        answers: Answers,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
         let id = envelope.id.as_deref().map(str::to_owned);
         let payload: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
         let fresh = match self.host.secret() {
             Ok(secret) => secret,
             Err(error) => {
                 tracing::error!(%error, "no randomness for a session");
-                return self.answered(id, Err(ErrorCode::Internal.into()));
+                return Ok(self.answered(id, Err(ErrorCode::Internal.into())));
             }
         };
         let mut caller = caller.clone();
@@ -366,9 +440,9 @@ impl Task {
         let resume = payload.get("resume_after").and_then(Value::as_str);
         let (seen, resume) = match self.seen(envelope.id.as_deref()).and_then(|seen| Ok((seen, self.resume(resume)?))) {
             Ok(known) => known,
-            Err(fault) => return self.answered(id, Err(fault)),
+            Err(fault) => return Ok(self.answered(id, Err(fault))),
         };
-        let emit = Emit {
+        let mut emit = Emit {
             caller: &caller,
             envelope,
             received: received_hash(envelope, text),
@@ -376,14 +450,21 @@ impl Task {
             proofs: proofs(&payload),
             fresh_session: fresh.sha256(),
             resume,
-            answers: Answers::default(),
+            answers,
         };
-        let result = self.engine.emit(&emit, now, &mut self.fx).map_err(|stop| match stop {
-            Stop::Refused(fault) => fault,
-            // Joins ask nothing.
-            Stop::Ask(_) => ErrorCode::Internal.into(),
-        });
+        let result = loop {
+            match self.engine.emit(&emit, now, &mut self.fx) {
+                Ok(accepted) => break Ok(accepted),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => match self.detour(&caller, envelope, *question, &mut emit.answers, now) {
+                    Ok(None) => {}
+                    Ok(Some(detour)) => return Err(detour),
+                    Err(fault) => break Err(fault),
+                },
+            }
+        };
         let mut result = self.decided(result);
+        self.follow(&mut emit.answers, Chain::default(), None);
         let mut session_id: Option<Arc<str>> = None;
         if let Ok(accepted) = &mut result {
             if let Some(joined) = &accepted.joined {
@@ -411,7 +492,7 @@ impl Task {
         if let (Ok(accepted), Some(sent)) = (&mut result, &id) {
             accepted.named = Some(sent.clone());
         }
-        Answered { session_id, ..self.answered(id, result) }
+        Ok(Answered { session_id, ..self.answered(id, result) })
     }
 
     /// Where a join resumes: after something that was committed.

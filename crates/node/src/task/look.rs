@@ -216,7 +216,7 @@ impl Task {
                     .collect();
                 json!({ "groups": list })
             }
-            Ledger::Mods => mods::manage::listed(book),
+            Ledger::Mods => mods::manage::listed(&self.engine.state),
             Ledger::DeadLetters => {
                 let list: Vec<Value> = book
                     .dead_letters

@@ -7,6 +7,7 @@ use rialto_engine::{Caller, Clock, Filter, Page, View, Viewer};
 use rialto_model::{Fault, Seq, limits};
 
 impl Task {
+    #[allow(clippy::too_many_arguments, reason = "who reads what from where")]
     pub(super) fn page(
         &mut self,
         caller: &Caller,
@@ -14,6 +15,7 @@ impl Task {
         filter: &Filter,
         position: Option<Seq>,
         (max, wanted): (usize, usize),
+        asks: bool,
         now: Clock,
     ) -> Result<PageAnswer, Fault> {
         let viewer = self.viewer_of(caller, now)?;
@@ -37,7 +39,11 @@ impl Task {
             Viewer::Member(id) => self.engine.state.member(id).is_some_and(rialto_engine::state::Member::is_quiet),
             Viewer::Operator | Viewer::Reader => false,
         };
-        Ok(PageAnswer { page, viewer, head, oldest, tracked, quiet })
+        let checks = match viewer {
+            Viewer::Member(id) if asks => self.checks.take(id),
+            Viewer::Member(_) | Viewer::Operator | Viewer::Reader => Vec::new(),
+        };
+        Ok(PageAnswer { page, viewer, head, oldest, tracked, quiet, checks })
     }
 
     /// What an at-most-once member's poll gets: it leaves the ring with this answer, all else stays.

@@ -3,6 +3,7 @@
 //! Invariant: a parked event is neither answered nor durable; later events of its source wait behind it, in order. When
 //! the answer is there, the event is decided again from the start: whatever changed meanwhile counts.
 
+use super::checks::Emitter;
 use super::intake::Detour;
 use super::{Task, Then};
 use crate::blobs::{BlobError, Staging};
@@ -11,15 +12,29 @@ use crate::metrics::Counters;
 use crate::schema::{Schema, Validators};
 use crate::texts::Texts;
 use rialto_engine::input::{Answers, Content, Question};
+use rialto_engine::mods::Runs;
+use rialto_engine::mods::external::{Check, Checked, Outcome};
 use rialto_engine::{Caller, Clock, MemberId};
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long storing or reading content may take.
 const CONTENT_MS_MAX: Millis = 60_000;
 /// A payload of more bytes is checked against its schema away from the task.
 const INLINE_BYTES_MAX: usize = 16 << 10;
+
+/// Whose events wait.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// A member's.
+    Member(MemberId),
+    /// Of somebody who joins, by the address it says.
+    Guest(Box<str>),
+    /// A mod's.
+    Mod(Box<str>),
+}
 
 /// Texts of one request or stream, decided up to `at`.
 pub(super) struct Held {
@@ -32,6 +47,8 @@ pub(super) struct Held {
     pub(super) answered: Vec<Answered>,
     /// What is known for the text at `at`.
     pub(super) answers: Answers,
+    /// The mod that sends these.
+    pub(super) emitter: Option<Box<Emitter>>,
 }
 
 /// The texts of one source that wait.
@@ -40,12 +57,17 @@ pub(super) struct Lane {
     /// Steady time after which the question is given up.
     deadline: Millis,
     asking: Option<Held>,
+    /// The mod that is asked, and since when.
+    check: Option<(Box<Check>, Millis)>,
+    /// It has answered.
+    answered: bool,
     queue: VecDeque<Held>,
     events: usize,
     bytes: usize,
 }
 
 /// What came of a question.
+#[derive(Debug)]
 pub(super) enum Given {
     /// The event is refused.
     Refused(Fault),
@@ -57,6 +79,8 @@ pub(super) enum Given {
     Content(Option<Content>, Content),
     /// Bytes of a blob.
     Bytes(Content, u64, Arc<[u8]>),
+    /// What came of asking a mod.
+    Verdict(Outcome),
 }
 
 fn too_many() -> Fault {
@@ -99,19 +123,36 @@ impl Task {
         question: Question,
         payload: &str,
         answers: &mut Answers,
+        now: Clock,
     ) -> Result<Option<Question>, Fault> {
         match question {
+            Question::Check(check) => match self.is_reachable(&check.name, check.runs, now) {
+                Ok(()) => Ok(Some(Question::Check(check))),
+                Err(reason) => {
+                    let outcome = Outcome::Failed(reason);
+                    self.noted(&check.name, &outcome, 0);
+                    answers.mods = Some(check.mods);
+                    answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+                    Ok(None)
+                }
+            },
             Question::Schema { text } => {
                 Schema::check(&text)?;
                 answers.schema = true;
                 Ok(None)
             }
-            Question::Input { resource, version, schema } if payload.len() <= INLINE_BYTES_MAX => {
+            Question::Input { resource, version, schema, payload: changed }
+                if changed.as_deref().unwrap_or(payload).len() <= INLINE_BYTES_MAX =>
+            {
+                let payload = changed.as_deref().unwrap_or(payload);
                 self.validators.validate((resource, version), &schema, payload)?;
                 answers.input = Some((resource, version));
                 Ok(None)
             }
-            Question::Output { resource, version, schema } if payload.len() <= INLINE_BYTES_MAX => {
+            Question::Output { resource, version, schema, payload: changed }
+                if changed.as_deref().unwrap_or(payload).len() <= INLINE_BYTES_MAX =>
+            {
+                let payload = changed.as_deref().unwrap_or(payload);
                 let fits = self.validators.validate(output_key(resource, version), &schema, payload).is_ok();
                 answers.output = Some(((resource, version), fits));
                 Ok(None)
@@ -135,15 +176,10 @@ impl Task {
         }
     }
 
-    /// Whether something of this source waits: what follows goes behind it.
-    pub(super) fn is_parked(&self, member: Option<MemberId>) -> bool {
-        member.is_some_and(|member| self.lanes.contains_key(&member))
-    }
-
     /// Puts texts behind what waits of their source.
-    pub(super) fn park_behind(&mut self, member: MemberId, held: Held) {
+    pub(super) fn park_behind(&mut self, source: &Source, held: Held) {
         let (events, bytes) = (held.left(), held.texts.bytes());
-        let Some(lane) = self.lanes.get_mut(&member) else { return };
+        let Some(lane) = self.lanes.get_mut(source) else { return };
         if lane.events + events > limits::PARKED_EVENTS_MAX || lane.bytes + bytes > limits::PARKED_BYTES_MAX {
             return self.refuse_held(held, &too_many());
         }
@@ -153,26 +189,63 @@ impl Task {
     }
 
     /// Parks texts whose next one asks something, and has it found out.
-    pub(super) fn park(&mut self, member: MemberId, held: Held, question: Question, now: Clock) {
+    pub(super) fn park(&mut self, source: Source, held: Held, question: Question, now: Clock) {
         let all: usize = self.lanes.values().map(Lane::all_bytes).sum();
         if all + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
             return self.refuse_held(held, &too_many());
         }
         self.tickets += 1;
         let ticket = self.tickets;
-        let payload = held.texts.iter().nth(held.at).map(<[u8]>::to_vec).unwrap_or_default();
-        let lane = self.lanes.entry(member).or_insert_with(|| Lane {
+        if let (Source::Guest(_), Reply::Stream(connection, _)) = (&source, &held.reply) {
+            self.joining.insert(*connection, source.clone());
+        }
+        let frame = held.texts.iter().nth(held.at).map(<[u8]>::to_vec).unwrap_or_default();
+        let lane = self.lanes.entry(source).or_insert_with(|| Lane {
             ticket,
             deadline: 0,
             asking: None,
+            check: None,
+            answered: false,
             queue: VecDeque::new(),
             events: 0,
             bytes: 0,
         });
         lane.ticket = ticket;
-        lane.deadline = now.steady.saturating_add(CONTENT_MS_MAX);
         lane.asking = Some(held);
-        self.find_out(ticket, question, payload);
+        lane.answered = false;
+        match question {
+            Question::Check(check) => {
+                lane.deadline = now.steady.saturating_add(check.deadline_ms);
+                lane.check = Some((check.clone(), now.steady));
+                if let Err(reason) = self.put(ticket, &check, now) {
+                    self.checks.come(ticket, Given::Verdict(Outcome::Failed(reason)));
+                }
+            }
+            question @ (Question::Schema { .. }
+            | Question::Input { .. }
+            | Question::Output { .. }
+            | Question::Content { .. }
+            | Question::Find { .. }
+            | Question::Bytes { .. }
+            | Question::Blob { .. }) => {
+                lane.deadline = now.steady.saturating_add(CONTENT_MS_MAX);
+                lane.check = None;
+                self.find_out(ticket, question, frame);
+            }
+        }
+    }
+
+    /// Whether a mod that runs there is asked under this ticket, and has not answered.
+    pub(super) fn is_asked(&self, ticket: u64, runs: Runs) -> bool {
+        let lane = self.lanes.values().find(|lane| lane.ticket == ticket && !lane.answered);
+        lane.and_then(|lane| lane.check.as_ref()).is_some_and(|(check, _)| check.runs == runs)
+    }
+
+    /// The answer to this ticket came.
+    pub(super) fn heard(&mut self, ticket: u64) {
+        if let Some(lane) = self.lanes.values_mut().find(|lane| lane.ticket == ticket) {
+            lane.answered = true;
+        }
     }
 
     /// Has a question answered away from the task.
@@ -182,16 +255,18 @@ impl Task {
         let (network, given) = (self.shared.number, self.give.clone());
         tokio::spawn(async move {
             let answer = match question {
-                Question::Input { resource, version, schema } => {
-                    match host.blocking(move || check(&validators, (resource, version), &schema, &frame)).await {
+                Question::Input { resource, version, schema, payload } => {
+                    let key = (resource, version);
+                    let checked = host.blocking(move || check(&validators, key, &schema, payload.as_deref(), &frame));
+                    match checked.await {
                         Ok(Ok(())) => Given::Input(resource, version),
                         Ok(Err(fault)) => Given::Refused(fault),
                         Err(_) => Given::Refused(ErrorCode::Internal.into()),
                     }
                 }
-                Question::Output { resource, version, schema } => {
-                    let fits =
-                        host.blocking(move || check(&validators, output_key(resource, version), &schema, &frame));
+                Question::Output { resource, version, schema, payload } => {
+                    let key = output_key(resource, version);
+                    let fits = host.blocking(move || check(&validators, key, &schema, payload.as_deref(), &frame));
                     Given::Output(resource, version, matches!(fits.await, Ok(Ok(()))))
                 }
                 Question::Content { by, base, bytes } => {
@@ -205,7 +280,7 @@ impl Task {
                     Ok(bytes) => Given::Bytes(content, offset, bytes.into()),
                     Err(error) => Given::Refused(error.into()),
                 },
-                Question::Schema { .. } | Question::Blob { .. } | Question::Find { .. } => {
+                Question::Check(_) | Question::Schema { .. } | Question::Blob { .. } | Question::Find { .. } => {
                     Given::Refused(ErrorCode::Internal.into())
                 }
             };
@@ -215,9 +290,10 @@ impl Task {
 
     /// An answer came: the event is decided again, then what waited behind it.
     pub(super) fn given(&mut self, ticket: u64, given: Given, now: Clock) {
-        let Some((member, lane)) = self.lanes.iter_mut().find(|(_, lane)| lane.ticket == ticket) else { return };
-        let member = *member;
+        let Some((source, lane)) = self.lanes.iter_mut().find(|(_, lane)| lane.ticket == ticket) else { return };
+        let source = source.clone();
         let Some(mut held) = lane.asking.take() else { return };
+        let asked = lane.check.take();
         match given {
             Given::Refused(fault) => {
                 let text = held.texts.iter().nth(held.at).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default();
@@ -231,30 +307,61 @@ impl Task {
             Given::Output(resource, version, fits) => held.answers.output = Some(((resource, version), fits)),
             Given::Content(base, content) => held.answers.content = Some((base, content)),
             Given::Bytes(content, offset, bytes) => held.answers.bytes = Some((content, offset, bytes)),
+            Given::Verdict(outcome) => {
+                if let Some((check, since)) = asked {
+                    self.noted(&check.name, &outcome, now.steady.saturating_sub(since));
+                    held.answers.mods = Some(check.mods);
+                    held.answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+                }
+            }
         }
         let mut next = Some(held);
         while let Some(held) = next.take() {
-            self.go_on(held, Some(member), now);
-            let Some(lane) = self.lanes.get_mut(&member).filter(|lane| lane.asking.is_none()) else { return };
+            self.go_on(held, Some(&source), now);
+            let Some(lane) = self.lanes.get_mut(&source).filter(|lane| lane.asking.is_none()) else { return };
             next = lane.queue.pop_front();
             if let Some(held) = &next {
                 lane.events -= held.left();
                 lane.bytes -= held.texts.bytes();
             }
         }
-        self.lanes.remove(&member);
+        self.lanes.remove(&source);
+        self.joining.retain(|_, waits| *waits != source);
     }
 
-    /// Questions whose time is over are given up.
+    /// How long until the next question is given up.
+    pub(super) fn next_question_due(&self) -> Option<Duration> {
+        let due = self.lanes.values().map(|lane| lane.deadline).min()?;
+        Some(Duration::from_millis(due.saturating_sub(self.host.clock().now().steady)))
+    }
+
+    /// Questions whose time is over are given up, and those to who can no longer be asked.
     pub(super) fn give_up_questions(&mut self, now: Clock) {
-        let late: Vec<u64> = self.lanes.values().filter(|l| l.deadline <= now.steady).map(|l| l.ticket).collect();
-        for ticket in late {
-            self.given(ticket, Given::Refused(unfinished()), now);
+        let over: Vec<(u64, Given)> = self
+            .lanes
+            .values()
+            .filter(|lane| !lane.answered)
+            .filter_map(|lane| {
+                let late = lane.deadline <= now.steady;
+                let given = match &lane.check {
+                    None if late => Given::Refused(unfinished()),
+                    None => return None,
+                    Some(_) if late => Given::Verdict(Outcome::Failed("it did not answer in time")),
+                    Some((check, _)) => {
+                        Given::Verdict(Outcome::Failed(self.is_reachable(&check.name, check.runs, now).err()?))
+                    }
+                };
+                Some((lane.ticket, given))
+            })
+            .collect();
+        for (ticket, given) in over {
+            self.given(ticket, given, now);
         }
+        self.settle(now);
     }
 
     /// Decides texts one by one, until one of them asks something.
-    pub(super) fn go_on(&mut self, mut held: Held, resumed: Option<MemberId>, now: Clock) {
+    pub(super) fn go_on(&mut self, mut held: Held, resumed: Option<&Source>, now: Clock) {
         let stream = matches!(held.reply, Reply::Stream(..));
         let bound = |session| Caller { stream: session, ..Caller::default() };
         let mut joined = bound(self.joined.get(&held.connection).copied().filter(|_| stream));
@@ -262,14 +369,21 @@ impl Task {
         let texts = std::mem::take(&mut held.texts);
         while let Some(text) = texts.get(held.at) {
             let answers = std::mem::take(&mut held.answers);
-            let answered = match self.frame(&held.caller, stream, &joined, text, answers, resumed, now) {
+            let decided = match &held.emitter {
+                Some(emitter) => self.mod_frame(emitter, text, answers, resumed, now),
+                None => {
+                    let connection = stream.then_some(held.connection);
+                    self.frame(&held.caller, connection, &joined, text, answers, resumed, now)
+                }
+            };
+            let answered = match decided {
                 Ok(answered) => answered,
                 Err(detour) => {
                     let held = self.split(held, texts, &mut opened);
                     return match *detour {
-                        Detour::Behind(member) => self.park_behind(member, held),
-                        Detour::Ask(member, question, answers) => {
-                            self.park(member, Held { answers, ..held }, question, now)
+                        Detour::Behind(source) => self.park_behind(&source, held),
+                        Detour::Ask(source, question, answers) => {
+                            self.park(source, Held { answers, ..held }, question, now)
                         }
                     };
                 }
@@ -291,7 +405,9 @@ impl Task {
             held.answered.push(answered);
             held.at += 1;
         }
-        self.then.push(Then::Answers(held.reply, held.answered, opened));
+        if !matches!(held.reply, Reply::Nobody) {
+            self.then.push(Then::Answers(held.reply, held.answered, opened));
+        }
     }
 
     /// What is answered so far goes to a stream now; a request waits for the rest.
@@ -314,6 +430,7 @@ impl Task {
 
     /// Nothing that waits will be decided: the log failed, or the node stops.
     pub(super) fn unpark(&mut self, fault: &Fault) {
+        self.joining.clear();
         for (_, lane) in std::mem::take(&mut self.lanes) {
             for held in lane.asking.into_iter().chain(lane.queue) {
                 let (reply, answers) = held.refuse(fault, false);
@@ -322,6 +439,7 @@ impl Task {
                     Reply::Stream(connection, outbox) => {
                         self.sessions.answer(connection, &outbox, Out::Answers(answers));
                     }
+                    Reply::Nobody => {}
                 }
             }
         }
@@ -333,8 +451,17 @@ fn output_key(resource: u32, version: u64) -> (u32, u64) {
     (resource, version | 1 << 63)
 }
 
-/// Holds the payload of a frame against a schema.
-fn check(validators: &Validators, key: (u32, u64), schema: &str, frame: &[u8]) -> Result<(), Fault> {
+/// Holds a payload against a schema: what a mod made of it, or the frame's own.
+fn check(
+    validators: &Validators,
+    key: (u32, u64),
+    schema: &str,
+    changed: Option<&str>,
+    frame: &[u8],
+) -> Result<(), Fault> {
+    if let Some(payload) = changed {
+        return validators.validate(key, schema, payload);
+    }
     let text = std::str::from_utf8(frame).unwrap_or_default();
     let envelope = rialto_model::Envelope::parse(text).map_err(|u| u.fault)?;
     validators.validate(key, schema, &envelope.payload)

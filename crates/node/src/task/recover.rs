@@ -34,6 +34,8 @@ fn only_reads(command: &Command) -> bool {
         | Command::Own { .. }
         | Command::Watch { .. }
         | Command::CloseStream { .. }
+        | Command::ModPort { .. }
+        | Command::ModSaid { .. }
         | Command::Hash { .. }
         | Command::Stop { .. } => false,
     }
@@ -65,11 +67,13 @@ impl Task {
                         Reply::Stream(connection, outbox) => {
                             self.sessions.answer(connection, &outbox, Out::Answers(answers))
                         }
+                        Reply::Nobody => {}
                     }
                 }
             }
         }
         self.unpark(&fault());
+        self.checks.forget();
         self.blob_changes = BlobChanges::default();
         self.blobs.doubt(self.shared.number);
         self.sessions.close_all(ErrorCode::StorageUnavailable);
@@ -170,6 +174,7 @@ impl Task {
                         Reply::Stream(_, outbox) => {
                             let _ = outbox.send(vec![Out::Answers(answers), Out::Close(ErrorCode::StorageUnavailable)]);
                         }
+                        Reply::Nobody => {}
                     }
                 }
                 Command::EmitKeyed { reply, .. } => {
@@ -183,7 +188,9 @@ impl Task {
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::ModPort { name, asks } => self.checks.connect(name, asks),
                 Command::Shown { .. }
+                | Command::ModSaid { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
                 | Command::Watch { .. }

@@ -21,6 +21,8 @@ use rialto_model::{ErrorCode, Fault, Millis, limits};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Its name.
+pub(crate) const NAME: &str = "workspace";
 /// A message.
 pub(crate) const POSTED: &str = "workspace.message.posted";
 /// What somebody is doing.
@@ -35,7 +37,7 @@ const STATUS_TTL_S: u64 = 86_400;
 /// The mod, if it is loaded and looks at events of this type.
 pub(crate) fn active<'s>(state: &'s State, kind: &str) -> Option<&'s ModConfig> {
     let is_ours = kind.starts_with("workspace.");
-    is_ours.then(|| state.book.mods.iter().find(|m| m.name.as_ref() == "workspace" && m.intercepts(kind))).flatten()
+    is_ours.then(|| state.book.mods.iter().find(|m| m.name.as_ref() == NAME && m.intercepts(kind))).flatten()
 }
 
 /// Whether the event goes to who is there and is forgotten, although it does not say so.
@@ -199,27 +201,42 @@ impl Message<'_> {
             return meant;
         }
         let streak = self.streak(live, channel, by_human);
+        let routed = self.routed(state, channel, draft, streak);
+        meant.mentions.clone_from(&routed.mentions);
+        meant.seats.clone_from(&routed.seats);
+        // A transform behind this mod has the last word.
+        if !draft.walked.as_ref().is_some_and(|walked| walked.routed) {
+            routed.write(&draft.address, metadata);
+        }
+        meant
+    }
+
+    /// Writes what [`Message::transform`] will write, and counts nothing.
+    pub(crate) fn preview(&self, state: &State, live: &Live, draft: &Draft<'_, '_>, metadata: &mut Metadata<'_>) {
+        let Some(StreamKey::Channel(channel)) = draft.route.stream.filter(|_| self.is_routed()) else { return };
+        let by_human = state.member(draft.member).is_some_and(Member::is_human);
+        let streak = if by_human { 0 } else { live.streaks.get(&channel).copied().unwrap_or(0) + 1 };
+        self.routed(state, channel, draft, streak).write(&draft.address, metadata);
+    }
+
+    /// Who is meant.
+    fn routed(&self, state: &State, channel: ChannelId, draft: &Draft<'_, '_>, streak: u64) -> Routed {
+        let by_human = state.member(draft.member).is_some_and(Member::is_human);
         let found = route::mentioned(state, channel, draft.member, &self.said);
-        let (targets, seats) = route::allowed(state, channel, draft.member, &found);
-        let delegates = !by_human && targets.iter().any(|id| state.member(*id).is_some_and(|m| !m.is_human()));
-        meant.mentions.clone_from(&targets);
+        let (mentions, seats) = route::allowed(state, channel, draft.member, &found);
+        let delegates = !by_human && mentions.iter().any(|id| state.member(*id).is_some_and(|m| !m.is_human()));
         let targets = if found.is_empty() {
             let master_answers = self.config.config.get("agent_default").and_then(Value::as_str) != Some("none");
             let answers = self.answers.as_deref();
             route::default(state, channel, draft.member, answers, master_answers).into_iter().collect()
         } else {
-            targets
+            mentions.clone()
         };
-        meant.seats = seats;
         let mut names: Vec<String> = targets.iter().filter_map(|id| route::shown(state, *id)).collect();
         if names.is_empty() || streak > self.whole("loop_limit", LOOP_LIMIT) {
             names = vec![NO_RESPONSE.to_owned()];
         }
-        metadata.set("target_agents", json!(names).to_string());
-        if delegates {
-            metadata.set("delegated_by", json!(draft.address).to_string());
-        }
-        meant
+        Routed { names, mentions, seats, delegates }
     }
 
     /// Messages of agents in a row in this channel, this one among them.
@@ -231,6 +248,24 @@ impl Message<'_> {
         let streak = live.streaks.entry(channel).or_default();
         *streak += 1;
         *streak
+    }
+}
+
+/// Who is meant by a message.
+struct Routed {
+    names: Vec<String>,
+    mentions: Vec<MemberId>,
+    seats: Vec<MemberId>,
+    /// An agent hands something on to another.
+    delegates: bool,
+}
+
+impl Routed {
+    fn write(&self, sender: &str, metadata: &mut Metadata<'_>) {
+        metadata.set("target_agents", json!(self.names).to_string());
+        if self.delegates {
+            metadata.set("delegated_by", json!(sender).to_string());
+        }
     }
 }
 

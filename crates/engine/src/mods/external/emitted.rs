@@ -1,0 +1,196 @@
+//! Events that mods send: from `mod/{name}`, past every mod but their own (OpenAgents sheet, section 9.2).
+
+use super::shape::{Fixed, Shape, is_core};
+use super::verdict::{Said, Verdict};
+use super::{Chain, Mode, OnError, Outcome, Sender, Step, addressee, ask, failed, guards, mail, mods};
+use crate::emit::{Laid, lay};
+use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
+use crate::mods::persistence;
+use crate::presence::Live;
+use crate::record::{EventRecord, Record};
+use crate::route::{Route, StreamKey};
+use crate::server_events::signal_id;
+use crate::state::State;
+use rialto_model::metadata::Metadata;
+use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// An event of a mod.
+#[derive(Debug)]
+pub struct ModEvent<'a> {
+    /// The mod that sends it.
+    pub name: &'a str,
+    /// What it sends.
+    pub envelope: &'a Envelope<'a>,
+    /// The event it answers, where it does not say itself.
+    pub answers_to: Option<&'a str>,
+    /// What it follows from.
+    pub chain: Chain,
+    /// What other mods said.
+    pub answers: &'a Answers,
+}
+
+/// Checks what any event of a mod has to keep to.
+fn checked<'d>(state: &'d State, envelope: &'d Envelope<'_>, metadata: &Metadata<'_>) -> Result<Laid<'d>, Fault> {
+    let kind = envelope.kind.as_ref();
+    if is_core(kind) || kind.starts_with("work.") || metadata.get("work").is_some() {
+        return Err(Fault::new(ErrorCode::ReservedType, format!("mods do not send {kind}")).field("type"));
+    }
+    let laid = lay(state, kind, &envelope.target, envelope.visibility, metadata, None)?;
+    if laid.target.starts_with("resource/") {
+        return Err(Fault::new(ErrorCode::InvalidEvent, "mods do not use resources").field("target"));
+    }
+    Ok(laid)
+}
+
+/// Decides an event of a mod.
+pub(crate) fn decide(
+    state: &State,
+    live: &mut Live,
+    input: &ModEvent<'_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
+    if !state.book.mods.iter().any(|m| m.name.as_ref() == input.name && m.enabled) {
+        return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{} is not loaded", input.name)).into());
+    }
+    crate::emit::is_active(state)?;
+    let source = format!("mod/{}", input.name);
+    let sender = Sender {
+        address: &source,
+        member: None,
+        role: None,
+        verification: 0,
+        emitter: Some(input.name),
+        chain: input.chain,
+    };
+    let mut metadata = Metadata::parse(input.envelope.metadata)?;
+    if let (Some(id), None) = (input.answers_to, metadata.get("in_reply_to")) {
+        metadata.set("in_reply_to", serde_json::json!(id).to_string());
+    }
+    if checked(state, input.envelope, &metadata)?.target == source {
+        return Err(Fault::new(ErrorCode::InvalidEvent, "a mod does not write to itself").field("target").into());
+    }
+    let fixed =
+        Fixed { id: None, source: &source, network: &state.book.id, stamp: state.stamp(now.wall), sent_at: None };
+    let mut shape = Shape {
+        kind: Cow::Borrowed(input.envelope.kind.as_ref()),
+        target: Cow::Borrowed(input.envelope.target.as_ref()),
+        payload: Cow::Borrowed(input.envelope.payload.as_ref()),
+        metadata: metadata.to_json(),
+        visibility: input.envelope.visibility,
+    };
+    guards(state, live, input.answers, Step::Guard, &shape, sender, fixed, now)?;
+    let mut notes = Vec::new();
+    let mut text = shape.sent(fixed);
+    if let Some(config) = addressee(state, input.answers, &shape.target) {
+        mail(state, input.answers, config, &shape, sender, fixed)?;
+    } else {
+        let (kind, target) = (shape.kind.to_string(), shape.target.to_string());
+        for config in mods(state, input.answers) {
+            let asked = config.mode == Mode::Transform && !config.runs.is_builtin() && config.intercepts(&shape.kind);
+            if !asked || sender.is_behind(config) {
+                continue;
+            }
+            let reason = match ask(state, input.answers, config, Step::Transform, &shape, sender, fixed)? {
+                Outcome::Said(Verdict { said: Said::Pass, .. }) => continue,
+                Outcome::Said(Verdict { said: Said::Modified(changes), .. }) => {
+                    match shape.changed(changes, fixed).and_then(|text| reread(state, &text)) {
+                        Ok((changed, read)) => {
+                            notes.push(format!("mod/{}: modified", config.name));
+                            (text, shape) = (changed, read);
+                            continue;
+                        }
+                        Err(reason) => reason,
+                    }
+                }
+                Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => "a transform cannot refuse".to_owned(),
+                Outcome::Failed(reason) => (*reason).to_owned(),
+            };
+            if config.on_error == OnError::Reject {
+                return Err(failed(config, &reason).into());
+            }
+            notes.push(format!("mod/{}: {reason}, skipped", config.name));
+        }
+        if kind != shape.kind || target != shape.target {
+            guards(state, live, input.answers, Step::GuardAgain, &shape, sender, fixed, now)?;
+        }
+    }
+    let envelope = Envelope::parse(&text).map_err(|unreadable| unreadable.fault)?;
+    Ok(commit(state, live, &envelope, &source, notes, now, fx)?)
+}
+
+/// A changed event, if it may be sent so.
+fn reread(state: &State, text: &str) -> Result<(String, Shape<'static>), String> {
+    let envelope = Envelope::parse(text).map_err(|unreadable| unreadable.fault.message)?;
+    let metadata = Metadata::parse(envelope.metadata).map_err(|fault| fault.message)?;
+    checked(state, &envelope, &metadata).map_err(|fault| fault.message)?;
+    let shape = Shape {
+        kind: envelope.kind.to_string().into(),
+        target: envelope.target.to_string().into(),
+        payload: envelope.payload.to_string().into(),
+        metadata: metadata.to_json().into_owned().into(),
+        visibility: envelope.visibility,
+    };
+    Ok((text.to_owned(), shape))
+}
+
+fn commit(
+    state: &State,
+    live: &mut Live,
+    envelope: &Envelope<'_>,
+    source: &str,
+    verdicts: Vec<String>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Fault> {
+    let metadata = Metadata::parse(envelope.metadata)?;
+    let Laid { target, stream, visibility, thread, to } = checked(state, envelope, &metadata)?;
+    let ephemeral = metadata.ephemeral == Some(true);
+    if let Some(StreamKey::Inbox(to)) = stream
+        && !ephemeral
+        && state.is_tracked()
+        && state.queue_is_full(to)
+    {
+        return Err(Fault::new(ErrorCode::RecipientQueueFull, format!("{target} has too much unread mail")));
+    }
+    let stamp = state.stamp(now.wall);
+    let seq = if ephemeral { 0 } else { state.next_seq() + fx.events() };
+    let id = if ephemeral {
+        signal_id(state, live, stamp).to_text()
+    } else {
+        EventId { at: stamp, seq, salt: state.book.salt }.to_text()
+    };
+    let event = Event::new(
+        seq,
+        &EventParts {
+            id: &id,
+            kind: &envelope.kind,
+            source,
+            target: &target,
+            payload: &envelope.payload,
+            metadata: &metadata.to_json(),
+            timestamp: stamp,
+            network: &state.book.id,
+            visibility,
+        },
+    );
+    let record = Arc::new(EventRecord {
+        event,
+        route: Route { stream, source: None, thread, to, room: None },
+        received: None,
+        receipt: false,
+        stored: !ephemeral && persistence::keeps(state, &envelope.kind),
+        dies_at: None,
+        verdicts,
+        more: None,
+    });
+    if ephemeral {
+        let event = Arc::new(record.event.clone());
+        fx.after.push(Effect::Signal { event, route: record.route.clone() });
+        return Ok(Accepted { event: Some(record), ..Accepted::default() });
+    }
+    fx.commit(Record::Event(record.clone()));
+    Ok(Accepted { seq: Some(seq), event: Some(record), ..Accepted::default() })
+}

@@ -1,0 +1,132 @@
+//! What an external mod says of an event: pass, reject or modified, and what it sends itself.
+
+use rialto_model::{ErrorCode, Fault, limits};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A mod's word.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    /// About the event.
+    pub said: Said,
+    /// Events of its own, as JSON objects.
+    pub emit: Vec<Box<RawValue>>,
+}
+
+/// What it says of the event.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// It may go on as it is.
+    Pass,
+    /// It may not.
+    Reject {
+        /// The guard's own dotted code.
+        code: Option<Box<str>>,
+        /// Why, for people.
+        message: Option<String>,
+    },
+    /// It goes on like this.
+    Modified(Box<Changes>),
+}
+
+/// The members of an event a transform may change; others are not looked at.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Changes {
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    pub(crate) target: Option<String>,
+    pub(crate) payload: Option<Box<RawValue>>,
+    pub(crate) metadata: Option<Box<RawValue>>,
+    pub(crate) visibility: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    verdict: String,
+    #[serde(default)]
+    code: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    event: Option<Box<Changes>>,
+    #[serde(default)]
+    emit: Option<Vec<Box<RawValue>>>,
+}
+
+/// Characters of a guard's own code.
+const CODE_CHARS_MAX: usize = 64;
+/// Characters of its message; what is beyond is cut.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+impl Verdict {
+    /// Reads a verdict; a member it has not is no harm, one of the wrong kind is.
+    pub fn parse(text: &str) -> Result<Verdict, Fault> {
+        let bad = |what: String| Fault::new(ErrorCode::InvalidPayload, what).field("payload");
+        let wire: Wire = serde_json::from_str(text).map_err(|e| bad(format!("a verdict: {e}")))?;
+        let said = match wire.verdict.as_str() {
+            "pass" => Said::Pass,
+            "reject" => Said::Reject {
+                // A refusal stands whatever it is called.
+                code: wire.code.filter(|code| is_code(code)).map(String::into_boxed_str),
+                message: wire.message.map(|text| text.chars().take(MESSAGE_CHARS_MAX).collect()),
+            },
+            "modified" => match wire.event {
+                Some(event) => Said::Modified(event),
+                None => return Err(bad("\"modified\" comes with the event".to_owned())),
+            },
+            other => return Err(bad(format!("verdict is pass, reject or modified, not {other:?}"))),
+        };
+        let emit = wire.emit.unwrap_or_default();
+        if emit.len() > limits::MOD_EMITS_MAX {
+            return Err(bad(format!("a verdict emits at most {} events", limits::MOD_EMITS_MAX)));
+        }
+        Ok(Verdict { said, emit })
+    }
+}
+
+/// Dotted lower-case words.
+fn is_code(text: &str) -> bool {
+    text.len() <= CODE_CHARS_MAX && rialto_model::event::is_event_type(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_read() {
+        assert!(matches!(Verdict::parse(r#"{"verdict":"pass","ticket":"x"}"#).unwrap().said, Said::Pass));
+        let said = |text: &str| match Verdict::parse(text).unwrap().said {
+            Said::Reject { code, message } => (code.map(String::from), message),
+            Said::Pass | Said::Modified(_) => panic!("{text}"),
+        };
+        let full = said(r#"{"verdict":"reject","code":"acme.profanity","message":"no"}"#);
+        assert_eq!(full, (Some("acme.profanity".to_owned()), Some("no".to_owned())));
+        assert_eq!(said(r#"{"verdict":"reject","code":"Not A Code"}"#), (None, None));
+        let long = format!(r#"{{"verdict":"reject","message":"{}"}}"#, "é".repeat(5000));
+        assert_eq!(said(&long).1.map(|m| m.chars().count()), Some(MESSAGE_CHARS_MAX));
+    }
+
+    #[test]
+    fn what_is_no_verdict_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"verdict":"maybe"}"#,
+            r#"{"verdict":"modified"}"#,
+            r#"{"verdict":"modified","event":[]}"#,
+            r#"{"verdict":"pass","emit":{}}"#,
+            r#"{"verdict":1}"#,
+        ] {
+            assert_eq!(Verdict::parse(text).map(|_| ()).unwrap_err().code, ErrorCode::InvalidPayload, "{text}");
+        }
+    }
+
+    #[test]
+    fn emits_are_bounded() {
+        let of = |n: usize| format!(r#"{{"verdict":"pass","emit":[{}]}}"#, vec!["{}"; n].join(","));
+        assert_eq!(Verdict::parse(&of(limits::MOD_EMITS_MAX)).unwrap().emit.len(), limits::MOD_EMITS_MAX);
+        assert!(Verdict::parse(&of(limits::MOD_EMITS_MAX + 1)).is_err());
+    }
+}

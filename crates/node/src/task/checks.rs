@@ -1,0 +1,370 @@
+//! Asking mods that run elsewhere: by a process's door, by a stream, or with a member's next poll.
+//!
+//! Invariant: a ticket is answered once, by whom it was given to, or fails in time. What mods send enters after the event
+//! it follows from.
+//! Not here: what a verdict means (the engine), and the events that wait for it (`park`).
+
+use super::Task;
+use super::intake::Detour;
+use super::park::{Given, Held, Source};
+use crate::command::{Answered, Reply};
+use crate::metrics::ModOutcome;
+use crate::modport::Asked;
+use crate::texts::Texts;
+use bytes::Bytes;
+use rialto_engine::input::{Accepted, Answers, Stop};
+use rialto_engine::mods::external::emitted::ModEvent;
+use rialto_engine::mods::external::verdict::{Said, Verdict};
+use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
+use rialto_engine::mods::{Mode, Runs};
+use rialto_engine::{Caller, Clock, MemberId};
+use rialto_model::{Envelope, ErrorCode, Event, EventParts, Fault, Millis, Visibility, json, limits};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Events shown to observers are forgotten after this long if they are not answered.
+const OBSERVING_MS_MAX: Millis = limits::MOD_DEADLINE_MS_MAX;
+
+/// An event shown to an observer.
+#[derive(Debug)]
+struct Observing {
+    name: Box<str>,
+    runs: Runs,
+    chain: Chain,
+    since: Millis,
+}
+
+/// Who sends an event of a mod.
+#[derive(Debug, Clone)]
+pub(super) struct Emitter {
+    pub(super) name: Box<str>,
+    pub(super) chain: Chain,
+    /// The mail it answers.
+    pub(super) answers_to: Option<String>,
+}
+
+/// What is known of mods that run elsewhere, while the process lives.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    ports: BTreeMap<Box<str>, mpsc::Sender<Asked>>,
+    observing: BTreeMap<u64, Observing>,
+    /// What members that poll are asked, oldest first.
+    waiting: BTreeMap<MemberId, VecDeque<Arc<Event>>>,
+    /// What mods sent and nobody decided yet.
+    sent: VecDeque<(Emitter, String)>,
+    /// Answers that came while something else was decided.
+    ready: VecDeque<(u64, Given)>,
+}
+
+impl Checks {
+    pub(super) fn connect(&mut self, name: Box<str>, asks: mpsc::Sender<Asked>) {
+        self.ports.insert(name, asks);
+    }
+
+    /// Nothing that was asked will be answered: the log failed.
+    pub(super) fn forget(&mut self) {
+        let ports = std::mem::take(&mut self.ports);
+        *self = Checks { ports, ..Checks::default() };
+    }
+
+    pub(super) fn come(&mut self, ticket: u64, given: Given) {
+        self.ready.push_back((ticket, given));
+    }
+
+    /// What a member that polls is asked now.
+    pub(super) fn take(&mut self, member: MemberId) -> Vec<Arc<Event>> {
+        self.waiting.remove(&member).unwrap_or_default().into()
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.sent.is_empty() && self.ready.is_empty()
+    }
+}
+
+fn no_ticket() -> Fault {
+    Fault::new(ErrorCode::NoPendingRequest, "nothing is asked of you under this ticket").field("payload.ticket")
+}
+
+impl Task {
+    /// Whether a mod can be asked at all.
+    pub(super) fn is_reachable(&self, name: &str, runs: Runs, now: Clock) -> Result<(), &'static str> {
+        match runs {
+            Runs::Builtin => Err("not a mod that is asked"),
+            Runs::Process => match self.checks.ports.get(name) {
+                Some(port) if !port.is_closed() => Ok(()),
+                Some(_) | None => Err("its process does not run"),
+            },
+            Runs::Served(member) if self.engine.live.is_online(member, now) => Ok(()),
+            Runs::Served(_) => Err("its server is offline"),
+        }
+    }
+
+    /// Puts a question to a mod.
+    pub(super) fn put(&mut self, ticket: u64, check: &Check, now: Clock) -> Result<(), &'static str> {
+        self.is_reachable(&check.name, check.runs, now)?;
+        match check.runs {
+            Runs::Builtin => Err("not a mod that is asked"),
+            Runs::Process => {
+                let line = format!(r#"{{"event":{},"context":{}}}"#, check.event, check.context);
+                let asked = Asked { ticket, line, deadline_ms: check.deadline_ms };
+                let port = self.checks.ports.get(check.name.as_ref()).ok_or("its process does not run")?;
+                port.try_send(asked).map_err(|_| "it has too much to do")
+            }
+            Runs::Served(member) => {
+                let event = Arc::new(self.check_event(ticket, check, member, now));
+                if !self.sessions.ask(member, &event) {
+                    let waiting = self.checks.waiting.entry(member).or_default();
+                    if waiting.len() >= limits::MOD_CHECKS_WAITING_MAX {
+                        waiting.pop_front();
+                    }
+                    waiting.push_back(event);
+                    // Whoever waits for its mail looks again.
+                    let _ = self.head.send(self.committed);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn ticket_text(&self, ticket: u64) -> String {
+        format!("chk_{:x}_{ticket:x}", self.born)
+    }
+
+    fn check_event(&mut self, ticket: u64, check: &Check, member: MemberId, now: Clock) -> Event {
+        let mut payload = String::with_capacity(check.event.len() + check.context.len() + 128);
+        payload.push_str("{\"ticket\":");
+        json::push_string(&mut payload, &self.ticket_text(ticket));
+        payload.push_str(",\"mod\":");
+        json::push_string(&mut payload, &format!("mod/{}", check.name));
+        payload.push_str(",\"step\":");
+        json::push_string(&mut payload, step_name(check.step));
+        payload.push_str(",\"event\":");
+        payload.push_str(&check.event);
+        payload.push_str(",\"context\":");
+        payload.push_str(&check.context);
+        payload.push('}');
+        let target = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        let id = self.own_id(now);
+        Event::new(
+            0,
+            &EventParts {
+                id: &id,
+                kind: "rialto.mod.check",
+                source: "core",
+                target: &target,
+                payload: &payload,
+                metadata: "{\"ephemeral\":true}",
+                timestamp: self.engine.state.stamp(now.wall),
+                network: &self.shared.id,
+                visibility: Visibility::Direct,
+            },
+        )
+    }
+
+    /// Shows an event to an observer. One that has too much to look at misses it.
+    pub(super) fn observe(&mut self, check: &Check) {
+        let now = self.host.clock().now();
+        if self.checks.observing.len() >= limits::MOD_OBSERVING_MAX {
+            return self.shared.mods.count(&check.name, ModOutcome::Missed, 0);
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        match self.put(ticket, check, now) {
+            Ok(()) => {
+                let (name, runs, chain) = (check.name.clone(), check.runs, check.chain);
+                self.checks.observing.insert(ticket, Observing { name, runs, chain, since: now.steady });
+            }
+            Err(_) => self.shared.mods.count(&check.name, ModOutcome::Missed, 0),
+        }
+    }
+
+    /// Observers that never answered are not waited for.
+    pub(super) fn forget_shown(&mut self, now: Clock) {
+        let late = |since: Millis| since.saturating_add(OBSERVING_MS_MAX) <= now.steady;
+        self.checks.observing.retain(|_, shown| !late(shown.since));
+        let state = &self.engine.state;
+        self.checks.waiting.retain(|member, _| state.book.mods.iter().any(|m| m.runs == Runs::Served(*member)));
+    }
+
+    /// `network.mod.verdict`: the answer to a check.
+    pub(super) fn verdict_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
+        let id = envelope.id.as_deref().map(str::to_owned);
+        let result = self.verdict(caller, envelope, now).map(|()| {
+            let named = Some(id.clone().unwrap_or_else(|| self.own_id(now)));
+            Accepted { named, ..Accepted::default() }
+        });
+        self.answered(id, result)
+    }
+
+    fn verdict(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<(), Fault> {
+        let member = self.member_of(caller, now)?;
+        #[derive(serde::Deserialize)]
+        struct Ticket {
+            ticket: String,
+        }
+        let said: Ticket = serde_json::from_str(&envelope.payload).map_err(|e| {
+            Fault::new(ErrorCode::InvalidPayload, format!("a verdict names its ticket: {e}")).field("payload.ticket")
+        })?;
+        let number = said.ticket.rsplit('_').next().and_then(|n| u64::from_str_radix(n, 16).ok()).unwrap_or(0);
+        if self.ticket_text(number) != said.ticket {
+            return Err(no_ticket());
+        }
+        let runs = Runs::Served(member);
+        if self.checks.observing.get(&number).is_some_and(|shown| shown.runs == runs) {
+            let verdict = Verdict::parse(&envelope.payload)?;
+            self.observed(number, Outcome::Said(verdict), now);
+            return Ok(());
+        }
+        if !self.is_asked(number, runs) {
+            return Err(no_ticket());
+        }
+        let verdict = Verdict::parse(&envelope.payload)?;
+        self.heard(number);
+        self.checks.come(number, Given::Verdict(Outcome::Said(verdict)));
+        Ok(())
+    }
+
+    /// What a process said.
+    pub(super) fn process_said(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
+        if self.checks.observing.contains_key(&ticket) {
+            self.observed(ticket, outcome, now);
+        } else if self.is_asked(ticket, Runs::Process) {
+            self.heard(ticket);
+            self.checks.come(ticket, Given::Verdict(outcome));
+        }
+    }
+
+    fn observed(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
+        let Some(Observing { name, chain, since, .. }) = self.checks.observing.remove(&ticket) else { return };
+        self.noted(&name, &outcome, now.steady.saturating_sub(since));
+        if let Outcome::Said(verdict) = outcome {
+            self.will_send(&name, &verdict, chain, None);
+        }
+    }
+
+    /// Counts what a mod said.
+    pub(super) fn noted(&self, name: &str, outcome: &Outcome, took_ms: Millis) {
+        let what = match outcome {
+            Outcome::Said(Verdict { said: Said::Pass, .. }) => ModOutcome::Pass,
+            Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => ModOutcome::Reject,
+            Outcome::Said(Verdict { said: Said::Modified(_), .. }) => ModOutcome::Modified,
+            Outcome::Failed(reason) => {
+                tracing::debug!(name, reason, "a mod did not do its part");
+                ModOutcome::Failed
+            }
+        };
+        self.shared.mods.count(name, what, took_ms);
+    }
+
+    /// Takes up what mods send with what they said of an event that is decided now.
+    pub(super) fn follow(&mut self, answers: &mut Answers, chain: Chain, event: Option<&str>) {
+        if answers.checked.is_empty() {
+            return;
+        }
+        for Checked { name, step, outcome } in std::mem::take(&mut answers.checked) {
+            if let Outcome::Said(verdict) = outcome {
+                let answers_to = event.filter(|_| step == Step::Mail).map(str::to_owned);
+                self.will_send(&name, &verdict, chain, answers_to);
+            }
+        }
+    }
+
+    fn will_send(&mut self, name: &str, verdict: &Verdict, chain: Chain, answers_to: Option<String>) {
+        let (count, next) = chain.next(verdict.emit.len());
+        for event in verdict.emit.iter().take(count) {
+            let emitter = Emitter { name: name.into(), chain: next, answers_to: answers_to.clone() };
+            self.checks.sent.push_back((emitter, event.get().to_owned()));
+        }
+        for _ in count..verdict.emit.len() {
+            self.shared.mods.count(name, ModOutcome::Dropped, 0);
+        }
+    }
+
+    /// Goes on with what came in the meantime: answers, and what mods sent.
+    pub(super) fn settle(&mut self, now: Clock) {
+        while !self.checks.is_quiet() {
+            while let Some((ticket, given)) = self.checks.ready.pop_front() {
+                self.given(ticket, given, now);
+            }
+            if let Some((emitter, text)) = self.checks.sent.pop_front() {
+                let held = Held {
+                    connection: 0,
+                    caller: Arc::default(),
+                    texts: Texts::one(Bytes::from(text)),
+                    at: 0,
+                    reply: Reply::Nobody,
+                    answered: Vec::new(),
+                    answers: Answers::default(),
+                    emitter: Some(Box::new(emitter)),
+                };
+                self.go_on(held, None, now);
+            }
+        }
+    }
+
+    /// Decides an event that a mod sends.
+    pub(super) fn mod_frame(
+        &mut self,
+        emitter: &Emitter,
+        frame: &[u8],
+        mut answers: Answers,
+        resumed: Option<&Source>,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
+        let source = Source::Mod(emitter.name.clone());
+        if resumed != Some(&source) && self.lanes.contains_key(&source) {
+            return Err(Box::new(Detour::Behind(source)));
+        }
+        let text = std::str::from_utf8(frame).unwrap_or_default();
+        let envelope = match Envelope::parse(text) {
+            Ok(envelope) => envelope,
+            Err(unreadable) => return Ok(self.mod_refused(emitter, unreadable.fault)),
+        };
+        let result = loop {
+            let input = ModEvent {
+                name: &emitter.name,
+                envelope: &envelope,
+                answers_to: emitter.answers_to.as_deref(),
+                chain: emitter.chain,
+                answers: &answers,
+            };
+            let question = match self.engine.emit_of_mod(&input, now, &mut self.fx) {
+                Ok(accepted) => break Ok(accepted),
+                Err(Stop::Refused(fault)) => break Err(fault),
+                Err(Stop::Ask(question)) => *question,
+            };
+            match self.answer_inline(question, &envelope.payload, &mut answers, now) {
+                Ok(None) => {}
+                Ok(Some(question)) => {
+                    let _ = self.decided::<()>(Err(ErrorCode::Internal.into()));
+                    return Err(Box::new(Detour::Ask(source, question, answers)));
+                }
+                Err(fault) => break Err(fault),
+            }
+        };
+        let result = self.decided(result);
+        let id = result.as_ref().ok().map(|accepted| accepted.event_id().to_owned());
+        self.follow(&mut answers, emitter.chain, id.as_deref());
+        match result {
+            Ok(accepted) => Ok(self.answered(None, Ok(accepted))),
+            Err(fault) => Ok(self.mod_refused(emitter, fault)),
+        }
+    }
+
+    /// Nobody hears of it but the operator.
+    fn mod_refused(&self, emitter: &Emitter, fault: Fault) -> Answered {
+        tracing::debug!(name = %emitter.name, %fault, "what a mod sent was refused");
+        self.shared.mods.count(&emitter.name, ModOutcome::Dropped, 0);
+        self.answered(None, Err(fault))
+    }
+}
+
+fn step_name(step: Step) -> &'static str {
+    match step {
+        Step::Guard | Step::GuardAgain => Mode::Guard.as_str(),
+        Step::Transform => Mode::Transform.as_str(),
+        Step::Observe => Mode::Observe.as_str(),
+        Step::Mail => "mail",
+    }
+}

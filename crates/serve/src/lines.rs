@@ -1,0 +1,46 @@
+//! Lines of a child process, bounded.
+
+use bytes::Bytes;
+use rialto_model::limits;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::ChildStdout;
+
+pub(crate) enum Line {
+    Text(Bytes),
+    TooLong,
+    End,
+}
+
+/// Reads up to a line feed; of a line over the limit the rest is skipped. Not cancel-safe: a cancelled read ends the talk.
+pub(crate) async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let (used, done) = {
+            let buf = lines.fill_buf().await?;
+            if buf.is_empty() {
+                return Ok(if line.is_empty() && !too_long { Line::End } else { finished(line, too_long) });
+            }
+            let end = buf.iter().position(|b| *b == b'\n');
+            let part = buf.get(..end.unwrap_or(buf.len())).unwrap_or_default();
+            if line.len() + part.len() > limits::BATCH_BYTES_MAX {
+                too_long = true;
+                line.clear();
+            } else if !too_long {
+                line.extend_from_slice(part);
+            }
+            (end.map_or(buf.len(), |e| e + 1), end.is_some())
+        };
+        lines.consume(used);
+        if done {
+            return Ok(finished(line, too_long));
+        }
+    }
+}
+
+fn finished(mut line: Vec<u8>, too_long: bool) -> Line {
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    if too_long { Line::TooLong } else { Line::Text(Bytes::from(line)) }
+}
