@@ -227,7 +227,9 @@ impl Member {
                 let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
                 let json = answer.json();
                 Ok(if answer.status == 200 {
-                    Ok(json["data"]["seq"].as_u64().ok_or("no seq")?)
+                    // A verdict is answered and not kept.
+                    let unkept = (draft.kind == "network.mod.verdict").then_some(0);
+                    Ok(json["data"]["seq"].as_u64().or(unkept).ok_or("no seq")?)
                 } else {
                     Err(Refused::of(&json["error"]))
                 })
@@ -317,6 +319,16 @@ impl Member {
             all.push(got);
             if all.last().is_some_and(|got| got.id == id) {
                 return Ok(all);
+            }
+        }
+    }
+
+    /// The next event of this type; what comes before it is passed over.
+    pub async fn next_of(&mut self, kind: &str) -> Result<Got, String> {
+        loop {
+            let got = self.next().await.map_err(|e| format!("{} waits for {kind}: {e}", self.address))?;
+            if got.kind == kind {
+                return Ok(got);
             }
         }
     }
