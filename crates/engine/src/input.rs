@@ -220,15 +220,23 @@ pub struct Effects {
     /// To be done after the commit.
     pub after: Vec<Effect>,
     events: u64,
+    /// Work units that end here: whatever else would end them comes too late.
+    ended: std::collections::BTreeSet<crate::work::UnitNo>,
 }
 
 impl Effects {
     /// Adds a record.
     pub fn commit(&mut self, record: Record) {
-        if matches!(record, Record::Event(_)) {
+        if let Record::Event(event) = &record {
             self.events += 1;
+            self.ended.extend(event.ends_unit());
         }
         self.records.push(record);
+    }
+
+    /// Whether the unit ends by what was decided here.
+    pub(crate) fn ends(&self, unit: crate::work::UnitNo) -> bool {
+        self.ended.contains(&unit)
     }
 
     /// Adds a change of the book.
@@ -243,8 +251,14 @@ impl Effects {
 
     /// Takes back everything decided since the mark: a refusal leaves nothing behind.
     pub(crate) fn undo(&mut self, (records, after): (usize, usize)) {
-        let undone = self.records.drain(records.min(self.records.len())..);
-        self.events -= undone.filter(|r| matches!(r, Record::Event(_))).count() as u64;
+        for record in self.records.drain(records.min(self.records.len())..) {
+            if let Record::Event(event) = record {
+                self.events -= 1;
+                if let Some(unit) = event.ends_unit() {
+                    self.ended.remove(&unit);
+                }
+            }
+        }
         self.after.truncate(after);
     }
 
@@ -263,6 +277,7 @@ impl Effects {
     /// Hands out the records for an empty buffer, so that two buffers do for all.
     pub fn swap_records(&mut self, empty: &mut Vec<Record>) {
         self.events = 0;
+        self.ended.clear();
         std::mem::swap(&mut self.records, empty);
     }
 }

@@ -503,9 +503,10 @@ pub(crate) fn leave(
 /// Deletes a membership: its pending mail becomes dead letters first. Gives who follows a removed master.
 pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: &mut Effects) -> Option<MemberId> {
     let member = state.member(id)?;
+    // Work ends because its executor is gone, not because a request in its mail dies with it.
+    crate::work::without_member(state, id, now, fx);
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
     crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
-    crate::work::without_member(state, id, now, fx);
     crate::resources::orphaned(state, id, fx);
     fx.change(Change::Removed { member: id });
     let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());

@@ -1,7 +1,8 @@
 //! What few events have besides: kept apart, so that the many do not pay for it.
 
+use super::EventRecord;
 use crate::state::MemberId;
-use crate::work::WorkMark;
+use crate::work::{UnitNo, WorkMark};
 use serde::{Deserialize, Serialize};
 
 /// Rare parts of an event record. JSON in the log: it can grow members.
@@ -20,4 +21,12 @@ pub struct More {
     /// Start of the SHA-256 of the canonical body as it was sent, where the stored one differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_body: Option<[u8; 16]>,
+}
+
+impl EventRecord {
+    /// The unit that ends by this event.
+    pub(crate) fn ends_unit(&self) -> Option<UnitNo> {
+        let mark = self.more.as_ref()?.work.as_ref()?;
+        mark.state.is_terminal().then_some(mark.unit)
+    }
 }

@@ -56,6 +56,10 @@ pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
 /// The network ends a unit: its requester is told by the event that ends it, its executor by one that says the same.
 #[allow(clippy::too_many_arguments, reason = "what is told, to whom and why")]
 fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &str, now: Clock, fx: &mut Effects) {
+    // Its request may die in the tick that finds it late; a part may be late in the tick that ends the whole.
+    if fx.ends(no) {
+        return;
+    }
     let mark = WorkMark {
         unit: no,
         act: WorkAct::Move,

@@ -7,7 +7,7 @@ use crate::input::{Clock, Effects};
 use crate::presence::Live;
 use crate::route::StreamKey;
 use crate::state::{Member, MemberId, State};
-use rialto_model::{ErrorCode, EventId, Fault, Millis, Verdict, Visibility, WorkState, limits};
+use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, Verdict, Visibility, WorkState, limits};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -160,10 +160,11 @@ pub(super) fn send_to(state: &State, draft: &mut Draft<'_, '_>, to: MemberId) {
     draft.route.stream = Some(StreamKey::Inbox(to));
 }
 
-/// Who has the skill: somebody who is there before somebody who is not, then who has least to do, then who came first.
+/// Who has the skill and may act: somebody who is there before somebody who is not, then who has least to do, then who came first.
 fn capable(state: &State, live: &Live, skill: &str, by: MemberId, now: Clock) -> Option<MemberId> {
     let has = |m: &Member| m.profile.capabilities.iter().any(|have| have == skill);
-    let able = state.roster().filter(|(id, m)| *id != by && m.is_present() && has(m));
+    let may = |m: &Member| m.is_present() && m.role != Role::Observer;
+    let able = state.roster().filter(|(id, m)| *id != by && may(m) && has(m));
     let load = |id: MemberId| state.work.open_done.get(&id).copied().unwrap_or(0);
     able.map(|(id, _)| id).min_by_key(|id| (Reverse(live.is_online(*id, now)), load(*id), *id))
 }

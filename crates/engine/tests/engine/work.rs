@@ -210,6 +210,8 @@ fn the_first_of_many_takes_it() {
     assert_eq!((lost.wire_code(), lost.verdict), ("already_exists", Some(Verdict::Taken)));
     assert_eq!(unit(&world, &id).executor, Some(world.id("agent:c")));
     assert!(!seen(&world, "agent:b"), "once taken it is theirs alone");
+    let inside = json!({ "type": "workspace.message.posted", "target": "channel/dev", "payload": { "content": "me too" }, "metadata": { "work": id } });
+    assert_eq!(outcome(&world.emit("agent:b", inside)), "already_exists", "and nobody else talks inside");
     world.emit("agent:c", update(&id, "completed")).unwrap();
     assert_eq!(outcome(&world.emit("agent:b", update(&id, "completed"))), "no_pending_request");
     // A reply in the channel takes and completes at once.
@@ -236,7 +238,9 @@ fn a_skill_finds_its_agent() {
         [by_skill("rust"), by_skill("rust"), by_skill("sql"), by_skill("rust")],
         ["busy", "free", "free", "busy"]
     );
-    assert_eq!(outcome(&world.emit("agent:a", ask("core", json!({ "skill": "haskell" })))), "unknown_target");
+    world.join_with("agent:idle", json!({ "capabilities": ["haskell"], "role": "observer" }));
+    let haskell = world.emit("agent:a", ask("core", json!({ "skill": "haskell" })));
+    assert_eq!(outcome(&haskell), "unknown_target", "observers do nothing");
     assert_eq!(outcome(&world.emit("agent:a", ask("core", json!({})))), "invalid_event");
 }
 
@@ -380,6 +384,28 @@ fn a_request_that_dies_fails_its_unit() {
     world.pass(61_000);
     assert_eq!((state(&world, &short), unit(&world, &short).error.as_deref()), (WorkState::Failed, Some("ttl")));
     assert_eq!(state(&world, &taken), WorkState::Working, "what was begun goes on");
+}
+
+/// Time-outs, dead requests, ended wholes and removals meet in one decision: each unit still has one end.
+#[test]
+fn what_ends_for_two_reasons_at_once_ends_once() {
+    let ends = |world: &World, id: &str| log(world, id).iter().filter(|(_, state)| state.is_terminal()).count();
+    let mut world = three();
+    world.tick();
+    world.pass(20_000);
+    let mut event = ask("agent:b", json!({ "deadline_ms": 30_000 }));
+    event["metadata"]["ttl_ms"] = 30_000.into();
+    let accepted = world.emit("agent:a", event).unwrap();
+    let late_and_dead = accepted.result.unwrap()["work"]["id"].as_str().unwrap().to_owned();
+    let whole = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 30_000 }));
+    let part = open(&mut world, "agent:b", "agent:c", json!({ "deadline_ms": 30_000, "parent": whole }));
+    world.pass(31_000);
+    for id in [&late_and_dead, &whole, &part] {
+        assert_eq!((state(&world, id).is_terminal(), ends(&world, id)), (true, 1), "{id}");
+    }
+    let unread = open(&mut world, "agent:a", "agent:b", json!({}));
+    world.admin(AdminOp::Remove("agent:b".into())).unwrap();
+    assert_eq!((ends(&world, &unread), unit(&world, &unread).error.as_deref()), (1, Some("owner_unavailable")));
 }
 
 #[test]
