@@ -25,6 +25,12 @@ pub const BUGS: &[(&str, &str)] = &[
     ("stamp follows the wall clock", "engine: stamps"),
     ("mail queued for who left", "engine: apply"),
     ("narrowing forgotten", "engine: routing"),
+    ("second end of work", "engine: work"),
+    ("two takers win", "engine: work"),
+    ("progress resets no deadline", "engine: work"),
+    ("clock jump ends work", "engine: work"),
+    ("outsider sees work", "engine: work"),
+    ("purge under open work", "engine: apply"),
 ];
 
 /// Switches one bug on and all others off; an empty name switches all off.

@@ -263,6 +263,9 @@ impl World {
             if !ready {
                 continue;
             }
+            if self.nets[n].shaky || self.trouble {
+                self.nets[n].oracle.begins_again();
+            }
             self.read_tape(n).await?;
             self.read_letters(n).await?;
             self.compare_pushes(n)?;
@@ -295,6 +298,9 @@ impl World {
                     self.nets[n].oracle.nothing_stuck(&stream.view)?;
                 }
             }
+            if self.nets[n].oracle.units().next().is_some() {
+                self.compare_work(n).await?;
+            }
         }
         self.compare_states().await
     }
@@ -320,6 +326,7 @@ impl World {
                 return wrong("nothing lost", format!("{} of {head} events are there", self.nets[n].oracle.head()));
             }
         }
+        self.nets[n].oracle.work_is_whole()?;
         self.nets[n].oracle.all_acknowledged_is_there()
     }
 

@@ -1,6 +1,11 @@
 //! What happens in a world: a plan of networks and a list of steps, made from a seed, readable, and still a script when
 //! steps are taken out of it.
 
+mod weave;
+mod work;
+
+pub use work::{By, Work};
+
 use crate::harness::Chance;
 use std::fmt;
 
@@ -10,6 +15,16 @@ pub const ADDRESSES: [&str; 6] = ["agent:ann", "agent:bob", "agent:cat", "human:
 pub const CHANNELS: [&str; 4] = ["general", "plans", "ops", "den"];
 /// Names of groups.
 pub const GROUPS: [&str; 2] = ["crew", "night"];
+
+/// What a member says it can do.
+pub fn skills(address: &str) -> &'static [&'static str] {
+    match address {
+        "agent:bob" => &["plan", "code"],
+        "agent:ann" | "human:fay" => &["plan"],
+        "agent:eli" => &["code"],
+        _ => &[],
+    }
+}
 
 /// One network of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +154,7 @@ pub enum Step {
     Channel { net: usize, who: usize, act: Act, channel: usize, calm: bool },
     Ack { net: usize, who: usize, what: What, stream: bool },
     Admin { net: usize, op: Admin },
+    Work { net: usize, by: By, act: Work, nth: usize, calm: bool },
     Read { net: usize, who: usize, form: u8, page: usize },
     Pump,
     Errand,
@@ -195,6 +211,10 @@ impl fmt::Display for Step {
             }
             Step::Admin { net, op: Admin::Remove(who) } => write!(f, "net {net}: operator removes {}", name(who)),
             Step::Admin { net, op } => write!(f, "net {net}: operator {op:?}"),
+            Step::Work { net, by, act, nth, calm } => {
+                write!(f, "net {net}: {by} {act} (unit {nth} from the newest)")?;
+                if *calm { write!(f, ", alone") } else { Ok(()) }
+            }
             Step::Read { net, who, form, page } => {
                 write!(f, "net {net}: {} reads history, form {form}, {page} a page", name(who))
             }
@@ -221,7 +241,7 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, segments of {} bytes, a snapshot every {}",
+            "chance {}, segments of {} bytes, a snapshot every {}",
             self.seed, self.segment_bytes, self.snapshot_bytes
         )?;
         for (n, net) in self.nets.iter().enumerate() {
@@ -255,8 +275,16 @@ struct Mood {
 }
 
 impl Script {
-    /// The script of a seed.
+    /// The script of a seed: every second one is plain, the others are each about a noun.
     pub fn of(seed: u64) -> Script {
+        if seed.is_multiple_of(2) {
+            return Script::plain(seed / 2);
+        }
+        let plain = Script::plain(seed);
+        Script { steps: weave::nouns(seed / 2, plain.nets.len() as u64, plain.steps), ..plain }
+    }
+
+    fn plain(seed: u64) -> Script {
         let mut c = Chance::new(seed ^ 0x5EED);
         let nets = 1 + c.below(3);
         let days = one_in(&mut c, 4);

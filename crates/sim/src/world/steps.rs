@@ -3,7 +3,7 @@
 use super::client::{Acked, Call, Frame, Stream, stranger};
 use super::life::End;
 use super::oracle::{Input, Want, Wrong, wrong};
-use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, Step, Target, Trouble, What, Which};
+use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, Step, Target, Trouble, What, Which, skills};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Role, Visibility};
 use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
@@ -43,6 +43,7 @@ impl World {
             }
             Step::Ack { net, who, what, stream } => self.ack(net % nets, who % 6, what, stream).await,
             Step::Admin { net, op } => self.admin(net % nets, op).await?,
+            Step::Work { net, by, act, nth, calm } => self.work(net % nets, by, act, nth, calm).await?,
             Step::Read { net, who, form, page } => self.read(net % nets, who % 6, form, page).await?,
             Step::Pump => drop(self.pump()),
             Step::Errand => drop(self.host.run_errand()),
@@ -104,7 +105,7 @@ impl World {
         let lane = client.lane();
         let k = net.oracle.next_input();
         let last = client.seen.keys().next_back().copied().filter(|_| resume && stream).unwrap_or(0);
-        let mut payload = json!({ "k": k, "window": window });
+        let mut payload = json!({ "k": k, "window": window, "capabilities": skills(client.address) });
         let map = payload.as_object_mut();
         if let Some(map) = map {
             if observer {
@@ -119,15 +120,7 @@ impl World {
         }
         let input = Input {
             id: Some(format!("join-{k}")),
-            source: client.address.to_owned(),
-            kind: "network.agent.join".to_owned(),
-            target: "core".to_owned(),
-            payload: payload.to_string(),
-            visibility: None,
-            to: None,
-            ttl_ms: None,
-            sent_at,
-            lane,
+            ..Input::new(client.address, "network.agent.join", "core", &payload, sent_at, lane)
         };
         let text = frame(&input, None);
         net.oracle.sending(input);
@@ -161,17 +154,10 @@ impl World {
         let sent_at = self.now();
         let net = &mut self.nets[n];
         let k = net.oracle.next_input();
+        let lane = net.clients[c].lane();
         let input = Input {
             id: Some(format!("act-{k}")),
-            source: net.clients[c].address.to_owned(),
-            kind: kind.to_owned(),
-            target: "core".to_owned(),
-            payload: payload.to_string(),
-            visibility: None,
-            to: None,
-            ttl_ms: None,
-            sent_at,
-            lane: net.clients[c].lane(),
+            ..Input::new(net.clients[c].address, kind, "core", &payload, sent_at, lane)
         };
         let note = if kind == "network.agent.leave" { Frame::Leave(k) } else { Frame::Event(k) };
         self.deliver(n, c, vec![(note, input)], calm).await
@@ -230,12 +216,10 @@ impl World {
             let k = net.oracle.next_input() + i;
             let id = taken.clone().filter(|_| i == 0).or((which != Which::Unnamed).then(|| format!("e-{k}")));
             let kind = ["app.note", "workspace.message.posted", "app.task.done"][k % 3];
+            let kind = if form == 15 { "rialto.note" } else { kind };
+            let payload = json!({ "k": k, "content": format!("text {k}") });
             inputs.push(Input {
                 id,
-                source: client.address.to_owned(),
-                kind: if form == 15 { "rialto.note".to_owned() } else { kind.to_owned() },
-                target: address(net, to),
-                payload: json!({ "k": k, "content": format!("text {k}") }).to_string(),
                 visibility: match form {
                     8 => Some(Visibility::Public),
                     9 => Some(Visibility::Channel),
@@ -245,8 +229,7 @@ impl World {
                 },
                 to: (form == 10).then(|| vec![ADDRESSES[k % 6].to_owned()]),
                 ttl_ms: (form == 11).then_some(15_000),
-                sent_at,
-                lane,
+                ..Input::new(client.address, kind, &address(net, to), &payload, sent_at, lane)
             });
         }
         let inputs = inputs.into_iter().map(|input| (Frame::Event(0), input)).collect();
@@ -254,7 +237,13 @@ impl World {
     }
 
     /// Sends new events; alone, their answers are compared with what the sheet says.
-    async fn deliver(&mut self, n: usize, c: usize, inputs: Vec<(Frame, Input)>, calm: bool) -> Result<(), Wrong> {
+    pub(crate) async fn deliver(
+        &mut self,
+        n: usize,
+        c: usize,
+        inputs: Vec<(Frame, Input)>,
+        calm: bool,
+    ) -> Result<(), Wrong> {
         let calm = calm && inputs.len() == 1 && !self.trouble;
         if calm {
             self.observe().await?;
@@ -510,6 +499,10 @@ impl World {
 
     pub(crate) fn heal(&mut self) {
         self.disk.heal();
+        if self.trouble {
+            // What failed may have been put together again without anybody seeing it.
+            self.nets.iter_mut().for_each(|n| n.oracle.begins_again());
+        }
         self.trouble = false;
         self.lasting = false;
     }
@@ -520,7 +513,7 @@ type Told = Box<dyn FnOnce(&mut Net)>;
 
 /// The bytes of an event.
 fn frame(input: &Input, receipt: Option<bool>) -> String {
-    let mut metadata = json!({});
+    let mut metadata = Value::Object(input.metadata.clone());
     if let Some(map) = metadata.as_object_mut() {
         if let Some(to) = &input.to {
             map.insert("to".into(), json!(to));
@@ -548,7 +541,7 @@ fn frame(input: &Input, receipt: Option<bool>) -> String {
 }
 
 /// The address of a target.
-fn address(net: &Net, to: Target) -> String {
+pub(crate) fn address(net: &Net, to: Target) -> String {
     match to {
         Target::Member(who) => ADDRESSES[who % 6].to_owned(),
         Target::Broadcast => "agent:broadcast".to_owned(),

@@ -82,6 +82,7 @@ impl Oracle {
     /// The status changed; archiving ends all deliveries.
     pub fn status(&mut self, status: &'static str) {
         self.rules.status = status;
+        self.rested = true;
         if status == "archived" {
             for who in 0..self.members.len() {
                 self.excused.insert(who, "archived");

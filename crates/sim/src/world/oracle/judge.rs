@@ -32,13 +32,14 @@ impl Oracle {
         if input.kind.starts_with("rialto.") {
             codes.push(ErrorCode::ReservedType);
         }
-        let place = match self.place(&input.target) {
-            Ok(place) => place,
+        let place = match self.aim(input, source) {
+            Ok((place, _)) => place,
             Err(code) => {
                 codes.push(code);
                 return codes;
             }
         };
+        codes.extend(self.nobody_has_room(input, source));
         if let Place::Channel(c) = place
             && let Some(channel) = self.channels.get(c).filter(|c| !c.seats.contains(&source))
         {
@@ -222,7 +223,11 @@ impl Oracle {
         if input.kind.starts_with("network.") {
             return self.act(&input, event, source, born, now);
         }
-        let place = self.place(&input.target).unwrap_or(Place::Nowhere);
+        let Some(by) = source else { return Ok(()) };
+        let Ok((mut place, meaning)) = self.aim(&input, by) else { return Ok(()) };
+        if let Some(chosen) = self.chosen(&input, event)? {
+            place = chosen;
+        }
         if let (Place::Channel(c), Some(source)) = (place, source)
             && let Some(channel) = self.channels.get_mut(c).filter(|c| !c.seats.contains(&source))
         {
@@ -233,7 +238,7 @@ impl Oracle {
         }
         let entry = Entry { event: event.clone(), source, place };
         self.post(entry, input.to.as_deref(), born, now, input.ttl_ms);
-        Ok(())
+        self.work_happens(&input, meaning, place, event, (born, now))
     }
 
     /// How full a queue was when the event was decided is not sure: acks and dead letters leave no position.

@@ -46,6 +46,13 @@ impl Oracle {
         self.members.get(who).map_or(0, |m| m.mail.values().filter(|mail| waits(mail.row)).count() as u64)
     }
 
+    /// The same at any time since the last look: acks since then may have come after what was decided.
+    fn pending_lately(&self, who: Who) -> u64 {
+        let lately = |mail: &&super::Mail| mail.row == Row::Acked && mail.ended == self.looks;
+        let over = self.members.get(who).map_or(0, |m| m.mail.values().filter(lately).count() as u64);
+        self.pending_at_most(who) + over
+    }
+
     /// A member acked: these, and everything up to a position. `kept` says whether the ack is known to be durable.
     pub fn acked(&mut self, address: &str, seqs: &[u64], up_to: u64, kept: bool) {
         let mail = self.members.iter_mut().filter(|m| m.address == address).flat_map(|m| &mut m.mail);
@@ -88,6 +95,7 @@ impl Oracle {
         let place = match event.kind() {
             "rialto.network.status" => Place::Everybody,
             "rialto.delivery.dead" => self.notice(event)?,
+            "work.update" => self.ended_by_network(event, now)?,
             kind => return wrong("tape", format!("the server makes no {kind}")),
         };
         self.post(Entry { event: event.clone(), source: None, place }, None, born, now, None);
@@ -193,7 +201,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn may_die(&self, seq: u64, who: Who, reason: &str, now: u64) -> Result<(), Wrong> {
+    pub(crate) fn may_die(&self, seq: u64, who: Who, reason: &str, now: u64) -> Result<(), Wrong> {
         let Some(member) = self.members.get(who) else { return Ok(()) };
         let Some(mail) = member.mail.get(&seq) else { return Ok(()) };
         if !matches!(mail.row, Row::Pending | Row::Maybe) {
@@ -205,7 +213,7 @@ impl Oracle {
         let age = now.saturating_sub(mail.born);
         let fine = match reason {
             "ttl" => age >= mail.ttl_ms,
-            "queue_full" => self.pending_at_most(who) > self.rules.max_pending,
+            "queue_full" => self.pending_lately(who) > self.rules.max_pending,
             "max_attempts" => self.rules.max_attempts.is_some() && age >= RETRY_MS,
             "recipient_left" | "archived" => self.excused.get(&who).is_some_and(|why| *why == reason),
             _ => false,

@@ -10,9 +10,11 @@ mod admin;
 mod judge;
 mod mail;
 mod reads;
+mod work;
 
 pub use mail::{Delivered, Letter};
 pub use reads::{Reader, Want};
+pub use work::{Shown, Unit};
 
 use rialto_model::{ErrorCode, Event, Visibility};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,10 +55,31 @@ pub struct Input {
     pub to: Option<Vec<String>>,
     /// A shorter life than the network's.
     pub ttl_ms: Option<u64>,
+    /// What else its metadata says.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
     /// Steady time of the first sending.
     pub sent_at: u64,
     /// What is sent in one lane is committed in the order of sending.
     pub lane: u64,
+}
+
+impl Input {
+    /// An event of one member, sent now, with nothing special about it.
+    pub fn new(source: &str, kind: &str, target: &str, payload: &serde_json::Value, sent_at: u64, lane: u64) -> Input {
+        Input {
+            id: None,
+            source: source.to_owned(),
+            kind: kind.to_owned(),
+            target: target.to_owned(),
+            payload: payload.to_string(),
+            visibility: None,
+            to: None,
+            ttl_ms: None,
+            metadata: serde_json::Map::new(),
+            sent_at,
+            lane,
+        }
+    }
 }
 
 /// What is known of an input.
@@ -205,6 +228,12 @@ pub struct Oracle {
     pub(crate) lanes: BTreeMap<u64, usize>,
     /// Removals and archivings that explain dead letters.
     pub(crate) excused: BTreeMap<Who, &'static str>,
+    /// Work units, in the order in which they were opened.
+    pub(crate) units: Vec<work::Unit>,
+    /// The network has been running undisturbed since this steady time.
+    pub(crate) running_since: u64,
+    /// It begins to run again with the next look.
+    pub(crate) rested: bool,
 }
 
 /// Ids are known again for at least this long.
@@ -255,6 +284,9 @@ impl Oracle {
             rotten: false,
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
+            units: Vec::new(),
+            running_since: now,
+            rested: false,
         }
     }
 
@@ -333,10 +365,16 @@ impl Oracle {
 
     /// Everything in flight is lost: its answers will never come.
     pub fn power_cut(&mut self) {
+        self.begins_again();
         for fate in &mut self.fates {
             fate.unknown |= fate.open > 0;
             fate.open = 0;
         }
+    }
+
+    /// The network was started, or had to be put together again: it begins to run with the next look.
+    pub fn begins_again(&mut self) {
+        self.rested = true;
     }
 
     /// Everything was compared: the next look begins here.
@@ -344,6 +382,9 @@ impl Oracle {
         self.looked = now;
         self.looks += 1;
         self.looked_at = self.head();
+        if std::mem::take(&mut self.rested) || self.rules.status != "active" {
+            self.running_since = now;
+        }
     }
 
     pub(crate) fn looked_head(&self) -> u64 {
