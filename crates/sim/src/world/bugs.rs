@@ -31,6 +31,9 @@ pub const BUGS: &[(&str, &str)] = &[
     ("clock jump ends work", "engine: work"),
     ("outsider sees work", "engine: work"),
     ("purge under open work", "engine: apply"),
+    ("peers of a room unsorted", "engine: rooms"),
+    ("narrowed mail is unread", "engine: conversations"),
+    ("thread of a channel one has left", "engine: conversations"),
 ];
 
 /// Switches one bug on and all others off; an empty name switches all off.

@@ -13,6 +13,7 @@ pub mod oracle;
 pub mod script;
 pub mod shrink;
 mod steps;
+mod talk;
 mod work;
 
 pub use oracle::Wrong;

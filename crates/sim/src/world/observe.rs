@@ -298,6 +298,7 @@ impl World {
                     self.nets[n].oracle.nothing_stuck(&stream.view)?;
                 }
             }
+            self.compare_talk(n).await?;
             if self.nets[n].oracle.units().next().is_some() {
                 self.compare_work(n).await?;
             }

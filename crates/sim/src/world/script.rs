@@ -1,9 +1,11 @@
 //! What happens in a world: a plan of networks and a list of steps, made from a seed, readable, and still a script when
 //! steps are taken out of it.
 
+mod talk;
 mod weave;
 mod work;
 
+pub use talk::Talk;
 pub use work::{By, Work};
 
 use crate::harness::Chance;
@@ -154,6 +156,7 @@ pub enum Step {
     Channel { net: usize, who: usize, act: Act, channel: usize, calm: bool },
     Ack { net: usize, who: usize, what: What, stream: bool },
     Admin { net: usize, op: Admin },
+    Talk { net: usize, who: usize, talk: Talk, calm: bool },
     Work { net: usize, by: By, act: Work, nth: usize, calm: bool },
     Read { net: usize, who: usize, form: u8, page: usize },
     Pump,
@@ -211,6 +214,10 @@ impl fmt::Display for Step {
             }
             Step::Admin { net, op: Admin::Remove(who) } => write!(f, "net {net}: operator removes {}", name(who)),
             Step::Admin { net, op } => write!(f, "net {net}: operator {op:?}"),
+            Step::Talk { net, who, talk, calm } => {
+                write!(f, "net {net}: {} {talk:?}", name(who))?;
+                if *calm { write!(f, ", alone") } else { Ok(()) }
+            }
             Step::Work { net, by, act, nth, calm } => {
                 write!(f, "net {net}: {by} {act} (unit {nth} from the newest)")?;
                 if *calm { write!(f, ", alone") } else { Ok(()) }

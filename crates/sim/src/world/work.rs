@@ -111,7 +111,7 @@ impl Net {
         self.clients.iter().position(|client| Some(client.address) == address)
     }
 
-    fn caller_of_present(&self, c: usize) -> Option<Arc<Caller>> {
+    pub(crate) fn caller_of_present(&self, c: usize) -> Option<Arc<Caller>> {
         let client = self.clients.get(c)?;
         client.caller().filter(|_| self.oracle.is_present(client.address))
     }

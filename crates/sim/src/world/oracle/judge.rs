@@ -40,6 +40,7 @@ impl Oracle {
             }
         };
         codes.extend(self.nobody_has_room(input, source));
+        codes.extend(self.talk_refusals(input, place, source));
         if let Place::Channel(c) = place
             && let Some(channel) = self.channels.get(c).filter(|c| !c.seats.contains(&source))
         {
@@ -238,6 +239,7 @@ impl Oracle {
         }
         let entry = Entry { event: event.clone(), source, place };
         self.post(entry, input.to.as_deref(), born, now, input.ttl_ms);
+        self.talked(&input, by, place, event.seq);
         self.work_happens(&input, meaning, place, event, (born, now))
     }
 

@@ -10,10 +10,12 @@ mod admin;
 mod judge;
 mod mail;
 mod reads;
+mod talk;
 mod work;
 
 pub use mail::{Delivered, Letter};
 pub use reads::{Reader, Want};
+pub use talk::Listed;
 pub use work::{Shown, Unit};
 
 use rialto_model::{ErrorCode, Event, Visibility};
@@ -228,6 +230,9 @@ pub struct Oracle {
     pub(crate) lanes: BTreeMap<u64, usize>,
     /// Removals and archivings that explain dead letters.
     pub(crate) excused: BTreeMap<Who, &'static str>,
+    /// Threads by channel and name, with their events.
+    pub(crate) threads: BTreeMap<(usize, String), Vec<u64>>,
+    pub(crate) rooms: Vec<talk::Room>,
     /// Work units, in the order in which they were opened.
     pub(crate) units: Vec<work::Unit>,
     /// The network has been running undisturbed since this steady time.
@@ -284,6 +289,8 @@ impl Oracle {
             rotten: false,
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            rooms: Vec::new(),
             units: Vec::new(),
             running_since: now,
             rested: false,
