@@ -187,7 +187,9 @@ impl<D: Disk> Writer<D> {
     }
 
     fn give_name(&mut self, hash: &str) -> Result<(), StoreError> {
-        self.file.sync_data().at("flush", &self.path)?;
+        if !crate::bugs::on("blob not flushed") {
+            self.file.sync_data().at("flush", &self.path)?;
+        }
         let to = self.blobs.path(hash)?;
         let dir = to.parent().unwrap_or(Path::new("")).to_path_buf();
         let disk = &self.blobs.disk;

@@ -26,7 +26,9 @@ impl Principal for Asker<'_> {
     }
 
     fn role(&self) -> Option<Role> {
-        self.state.member(self.member?).filter(|m| m.is_present()).map(|m| m.role)
+        let role = self.state.member(self.member?).filter(|m| m.is_present()).map(|m| m.role);
+        let lets_in = crate::bugs::on("rule of members lets observers in") && role == Some(Role::Observer);
+        if lets_in { Some(Role::Member) } else { role }
     }
 
     fn is(&self, address: &Address) -> bool {

@@ -175,7 +175,7 @@ impl Blobs {
         if cleaned.held_back {
             return Ok(cleaned);
         }
-        for blob in self.store.list_blobs()? {
+        for blob in self.store.list_blobs()?.into_iter().filter(|_| !rialto_engine::bugs::on("orphans stay")) {
             let Some(hash) = from_hex(&blob.hash) else { continue };
             if self.registry().protects(&hash, self.steady()) {
                 cleaned.kept += 1;

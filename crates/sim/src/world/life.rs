@@ -99,11 +99,13 @@ impl World {
         for (n, plan) in self.script.nets.clone().iter().enumerate() {
             let Some(node) = self.node.clone() else { return Ok(()) };
             let preset = if plan.workspace { Preset::Workspace } else { Preset::Plain };
-            let mods: &[&str] = if plan.persistence { &["auth", "persistence"] } else { &["auth"] };
+            // Workspaces keep to the rules of resources, plain networks are open.
+            let guard = plan.workspace.then_some("access-control");
+            let mods = ["auth"].into_iter().chain(guard).chain(plan.persistence.then_some("persistence"));
             let wish = CreateNetwork {
                 policy: Policy::Open,
                 delivery: if plan.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
-                mods: Some(mods.iter().map(|m| (*m).to_owned()).collect()),
+                mods: Some(mods.map(str::to_owned).collect()),
                 ..CreateNetwork::named(&format!("net{n}"), preset)
             };
             let made = self.drive(async move { node.create_network(wish).await }).await?;

@@ -10,6 +10,7 @@ mod client;
 mod life;
 mod observe;
 pub mod oracle;
+mod resource;
 pub mod script;
 pub mod shrink;
 mod steps;

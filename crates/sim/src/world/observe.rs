@@ -299,6 +299,7 @@ impl World {
                 }
             }
             self.compare_talk(n).await?;
+            self.compare_resources(n).await?;
             if self.nets[n].oracle.units().next().is_some() {
                 self.compare_work(n).await?;
             }

@@ -1,10 +1,12 @@
 //! What happens in a world: a plan of networks and a list of steps, made from a seed, readable, and still a script when
 //! steps are taken out of it.
 
+mod resource;
 mod talk;
 mod weave;
 mod work;
 
+pub use resource::{RESOURCES, RULES, Res};
 pub use talk::Talk;
 pub use work::{By, Work};
 
@@ -156,6 +158,7 @@ pub enum Step {
     Channel { net: usize, who: usize, act: Act, channel: usize, calm: bool },
     Ack { net: usize, who: usize, what: What, stream: bool },
     Admin { net: usize, op: Admin },
+    Resource { net: usize, who: usize, act: Res, calm: bool },
     Talk { net: usize, who: usize, talk: Talk, calm: bool },
     Work { net: usize, by: By, act: Work, nth: usize, calm: bool },
     Read { net: usize, who: usize, form: u8, page: usize },
@@ -214,6 +217,10 @@ impl fmt::Display for Step {
             }
             Step::Admin { net, op: Admin::Remove(who) } => write!(f, "net {net}: operator removes {}", name(who)),
             Step::Admin { net, op } => write!(f, "net {net}: operator {op:?}"),
+            Step::Resource { net, who, act, calm } => {
+                write!(f, "net {net}: {} {act:?}", name(who))?;
+                if *calm { write!(f, ", alone") } else { Ok(()) }
+            }
             Step::Talk { net, who, talk, calm } => {
                 write!(f, "net {net}: {} {talk:?}", name(who))?;
                 if *calm { write!(f, ", alone") } else { Ok(()) }

@@ -43,6 +43,7 @@ impl World {
             }
             Step::Ack { net, who, what, stream } => self.ack(net % nets, who % 6, what, stream).await,
             Step::Admin { net, op } => self.admin(net % nets, op).await?,
+            Step::Resource { net, who, act, calm } => self.resource(net % nets, who % 6, act, calm).await?,
             Step::Talk { net, who, talk, calm } => self.talk(net % nets, who % 6, talk, calm).await?,
             Step::Work { net, by, act, nth, calm } => self.work(net % nets, by, act, nth, calm).await?,
             Step::Read { net, who, form, page } => self.read(net % nets, who % 6, form, page).await?,

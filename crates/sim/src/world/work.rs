@@ -102,7 +102,7 @@ fn refused(what: &str, fault: &Fault) -> Wrong {
 
 impl Net {
     /// The client that acts.
-    fn actor(&self, by: By, unit: Option<&Unit>) -> Option<usize> {
+    pub(crate) fn actor(&self, by: By, unit: Option<&Unit>) -> Option<usize> {
         let address = match by {
             By::Member(who) => return Some(who % ADDRESSES.len()),
             By::Requester => self.oracle.address(unit?.requester),

@@ -15,6 +15,7 @@ impl Oracle {
         let Some(member) = self.members.get_mut(who) else { return };
         member.removed = true;
         let master = std::mem::take(&mut member.master);
+        self.resources_of_gone(who);
         self.excused.insert(who, "recipient_left");
         for channel in 0..self.channels.len() {
             self.unseat(channel, who);

@@ -25,6 +25,10 @@ impl Oracle {
         if self.members.get(source).is_some_and(|m| m.observer) && !own_acts.contains(&input.kind.as_str()) {
             codes.push(ErrorCode::ObserverReadOnly);
         }
+        if input.kind.starts_with("network.resource.") {
+            codes.extend(self.resource_refusals(input, source));
+            return codes;
+        }
         if acts {
             codes.extend(self.act_refusals(input, source));
             return codes;
@@ -221,6 +225,9 @@ impl Oracle {
             return wrong("rules", format!("{} was accepted though it is {}", event.json(), code.as_str()));
         }
         let source = self.who(&input.source);
+        if let (Some(source), true) = (source, input.kind.starts_with("network.resource.")) {
+            return self.resource_act(&input, event, source, (born, now));
+        }
         if input.kind.starts_with("network.") {
             return self.act(&input, event, source, born, now);
         }
@@ -243,9 +250,10 @@ impl Oracle {
         self.work_happens(&input, meaning, place, event, (born, now))
     }
 
-    /// How full a queue was when the event was decided is not sure: acks and dead letters leave no position.
+    /// How full a queue was when the event was decided is not sure: acks and dead letters leave no position. Nor is
+    /// whether somebody was there.
     fn is_sure(&self, code: ErrorCode) -> bool {
-        code != ErrorCode::RecipientQueueFull
+        !matches!(code, ErrorCode::RecipientQueueFull | ErrorCode::OwnerUnavailable)
     }
 
     fn join(&mut self, input: &Input, event: &Event, born: u64, now: u64) -> Result<(), Wrong> {

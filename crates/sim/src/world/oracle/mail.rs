@@ -96,6 +96,7 @@ impl Oracle {
             "rialto.network.status" => Place::Everybody,
             "rialto.delivery.dead" => self.notice(event)?,
             "work.update" => self.ended_by_network(event, now)?,
+            "network.event.error" => self.call_ended_by_network(event, now)?,
             kind => return wrong("tape", format!("the server makes no {kind}")),
         };
         self.post(Entry { event: event.clone(), source: None, place }, None, born, now, None);

@@ -10,11 +10,13 @@ mod admin;
 mod judge;
 mod mail;
 mod reads;
+mod resources;
 mod talk;
 mod work;
 
 pub use mail::{Delivered, Letter};
 pub use reads::{Reader, Want};
+pub use resources::Held;
 pub use talk::Listed;
 pub use work::{Shown, Unit};
 
@@ -230,6 +232,9 @@ pub struct Oracle {
     pub(crate) lanes: BTreeMap<u64, usize>,
     /// Removals and archivings that explain dead letters.
     pub(crate) excused: BTreeMap<Who, &'static str>,
+    pub(crate) resources: Vec<resources::Resource>,
+    /// Content that was brought since the last start, and when.
+    pub(crate) brought: Vec<(u64, Vec<u8>)>,
     /// Threads by channel and name, with their events.
     pub(crate) threads: BTreeMap<(usize, String), Vec<u64>>,
     pub(crate) rooms: Vec<talk::Room>,
@@ -289,6 +294,8 @@ impl Oracle {
             rotten: false,
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
+            resources: Vec::new(),
+            brought: Vec::new(),
             threads: BTreeMap::new(),
             rooms: Vec::new(),
             units: Vec::new(),
@@ -373,6 +380,7 @@ impl Oracle {
     /// Everything in flight is lost: its answers will never come.
     pub fn power_cut(&mut self) {
         self.begins_again();
+        self.forget_brought();
         for fate in &mut self.fates {
             fate.unknown |= fate.open > 0;
             fate.open = 0;

@@ -34,22 +34,24 @@ pub struct Unit {
     pub state: String,
     /// The event that opened it.
     pub request: String,
-    request_seq: u64,
+    pub(crate) request_seq: u64,
+    /// The resource that is called, if it is a call.
+    pub(crate) call: Option<String>,
     /// The executor's last question, until it is answered.
     pub asked: Option<String>,
     /// The requester's last answer.
     pub answered: Option<String>,
     parent: Option<usize>,
     depth: u32,
-    wait_ms: u64,
+    pub(crate) wait_ms: u64,
     /// The executor was heard of last, or answered, at this steady time or later, and or earlier.
-    heard: (u64, u64),
+    pub(crate) heard: (u64, u64),
     /// Chunks of each artifact, and whether it is finished.
     artifacts: BTreeMap<String, (u64, bool)>,
     /// Its events, in order.
-    log: Vec<u64>,
+    pub(crate) log: Vec<u64>,
     /// It ended at this steady time or later.
-    ended: Option<u64>,
+    pub(crate) ended: Option<u64>,
     /// What the network said when it ended it, until the executor has heard it too.
     owed: Option<String>,
 }
@@ -390,7 +392,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn opened(
+    pub(crate) fn opened(
         &mut self,
         input: &Input,
         parent: Option<usize>,
@@ -414,6 +416,7 @@ impl Oracle {
             state: "submitted".to_owned(),
             request: event.id().to_owned(),
             request_seq: event.seq,
+            call: None,
             asked: None,
             answered: None,
             parent,
@@ -495,7 +498,10 @@ impl Oracle {
                 unit.owed.is_some() && unit.executor.is_some_and(|e| self.members.get(e).is_some_and(Member::present));
             let parent = unit.parent.and_then(|no| self.units.get(no));
             let orphan = unit.ended.is_none() && parent.is_some_and(|p| p.ended.is_some() && p.state != "completed");
-            let lone = unit.ended.is_none() && (gone(unit.requester) || unit.executor.is_some_and(gone));
+            let absent = |who: Who| gone(who) || unit.call.is_some() && self.members.get(who).is_some_and(|m| m.left);
+            let nothing = unit.call.as_deref().is_some_and(|address| self.found(address).is_none());
+            let sides = gone(unit.requester) || unit.executor.is_some_and(absent) || nothing;
+            let lone = unit.ended.is_none() && sides;
             let what = match (owed, orphan, lone) {
                 (true, ..) => "ended and its executor was not told",
                 (_, true, _) => "is open though what it was part of has ended",
