@@ -323,6 +323,7 @@ const METADATA: &str = ",\"metadata\":";
 const TIMESTAMP: &str = ",\"timestamp\":";
 const NETWORK: &str = ",\"network\":\"";
 const VISIBILITY: &str = "\",\"visibility\":\"";
+const END: &str = "\"}";
 
 /// An event of the network: immutable, all nine fields, canonical JSON on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,12 +370,28 @@ impl Event {
         let payload = place(PAYLOAD, parts.payload);
         let metadata = place(METADATA, parts.metadata);
         let (stamp, visibility) = (digits.format(parts.timestamp), parts.visibility.as_str());
-        #[rustfmt::skip]
-        let text = [
-            ID, parts.id, TYPE, parts.kind, SOURCE, parts.source, TARGET, target_text, PAYLOAD, parts.payload,
-            METADATA, parts.metadata, TIMESTAMP, stamp, NETWORK, parts.network, VISIBILITY, visibility, "\"}",
-        ]
-        .concat();
+        let rest = TIMESTAMP.len() + stamp.len() + NETWORK.len() + parts.network.len() + VISIBILITY.len();
+        let mut text = String::with_capacity(end + rest + visibility.len() + END.len());
+        // One by one: names have a known length and are written without a call, unlike by `concat`.
+        text.push_str(ID);
+        text.push_str(parts.id);
+        text.push_str(TYPE);
+        text.push_str(parts.kind);
+        text.push_str(SOURCE);
+        text.push_str(parts.source);
+        text.push_str(TARGET);
+        text.push_str(target_text);
+        text.push_str(PAYLOAD);
+        text.push_str(parts.payload);
+        text.push_str(METADATA);
+        text.push_str(parts.metadata);
+        text.push_str(TIMESTAMP);
+        text.push_str(stamp);
+        text.push_str(NETWORK);
+        text.push_str(parts.network);
+        text.push_str(VISIBILITY);
+        text.push_str(visibility);
+        text.push_str(END);
         Event {
             seq,
             timestamp: parts.timestamp,

@@ -43,15 +43,15 @@ fn stream_number(key: StreamKey) -> Option<u64> {
     }
 }
 
+/// Members of a payload that are searched, as they stand in it.
+const KEYS: [&str; 4] = ["\"content\"", "\"text\"", "\"title\"", "\"filename\""];
+
 /// The text people would look for in an event; nothing for types without text.
 pub(crate) fn text_of(record: &EventRecord) -> Option<String> {
     let event = &record.event;
     let payload = event.payload();
     let server = event.kind().starts_with("network.") || event.kind().starts_with("rialto.");
-    if !record.stored
-        || server
-        || !["\"content\"", "\"text\"", "\"title\"", "\"filename\""].iter().any(|k| payload.contains(k))
-    {
+    if !record.stored || server || !KEYS.iter().any(|key| payload.contains(key)) {
         return None;
     }
     let value: Value = serde_json::from_str(payload).ok()?;
@@ -92,7 +92,12 @@ pub(crate) fn catch_up(
     }
     let to = head.min(through + CHUNK);
     let mut found: Vec<(Seq, Vec<u64>, Option<u64>, String)> = Vec::new();
+    // Most events say nothing that is searched for: those are not read whole.
+    let keys = KEYS.map(memchr::memmem::Finder::new);
     store.read(number, Seqs::Range(through + 1..to + 1), &mut |r| {
+        if !keys.iter().any(|key| key.find(r.body).is_some()) {
+            return ControlFlow::Continue(());
+        }
         if let Ok(rialto_engine::Record::Event(record)) =
             rialto_engine::Record::decode(r.kind, r.version, r.seq, id, r.body)
             && let Some(text) = text_of(&record)
