@@ -219,9 +219,17 @@ impl State {
         }
         if wants("resources") {
             let readable = self.book.resources.values().filter(|r| self.allows(r, viewer, Operation::Read));
-            let mut names: Vec<&str> = readable.map(|r| r.address.as_ref()).collect();
-            names.sort_unstable();
-            out.insert("resources".into(), json!(names));
+            let mut found: Vec<_> = readable.collect();
+            found.sort_unstable_by_key(|r| &r.address);
+            let owner = |id: Option<MemberId>| match id {
+                None => Some("core".into()),
+                Some(id) => self.member(id).map(|m| m.address.clone()),
+            };
+            let shown: Vec<Value> = found
+                .into_iter()
+                .map(|r| json!({ "address": r.address, "owner": owner(r.owner), "type": r.kind.as_str() }))
+                .collect();
+            out.insert("resources".into(), shown.into());
         }
         if wants("groups") {
             let names: Vec<String> = self.book.groups.keys().map(|g| format!("group/{g}")).collect();

@@ -227,8 +227,8 @@ impl Member {
                 let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
                 let json = answer.json();
                 Ok(if answer.status == 200 {
-                    // A verdict is answered and not kept.
-                    let unkept = (draft.kind == "network.mod.verdict").then_some(0);
+                    // Verdicts and reads are answered and not kept.
+                    let unkept = ["network.mod.verdict", "network.resource.read"].contains(&draft.kind).then_some(0);
                     Ok(json["data"]["seq"].as_u64().or(unkept).ok_or("no seq")?)
                 } else {
                     Err(Refused::of(&json["error"]))

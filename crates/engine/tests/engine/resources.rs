@@ -37,6 +37,29 @@ fn discover(world: &mut World, by: &str, payload: Value) -> Vec<Value> {
     found["resources"].as_array().unwrap().clone()
 }
 
+#[test]
+fn the_networks_own_discovery_names_what_the_asker_may_read_until_its_owner_is_removed() {
+    let mut world = world();
+    let tool =
+        |name: &str, read: &str| json!({ "address": format!("resource/tool/{name}"), "permissions": { "read": read } });
+    register(&mut world, "agent:owner", tool("open", "network")).unwrap();
+    register(&mut world, "agent:owner", tool("closed", "owner")).unwrap();
+    let seen = |world: &mut World, by: &str| -> Value {
+        let asked =
+            json!({ "type": "network.agent.discover", "target": "core", "payload": { "include": ["resources"] } });
+        let found: Value = serde_json::from_str(world.emit(by, asked).unwrap().response.unwrap().payload()).unwrap();
+        found["resources"].clone()
+    };
+    let open = json!({ "address": "resource/tool/open", "owner": "agent:owner", "type": "tool" });
+    let closed = json!({ "address": "resource/tool/closed", "owner": "agent:owner", "type": "tool" });
+    assert_eq!(seen(&mut world, "agent:b"), json!([open]));
+    assert_eq!(seen(&mut world, "agent:owner"), json!([closed, open]));
+    world.act("agent:owner", "network.agent.leave", json!({})).unwrap();
+    assert_eq!(seen(&mut world, "agent:b"), json!([open]), "away is not gone");
+    world.admin(AdminOp::Remove("agent:owner".into())).unwrap();
+    assert_eq!(seen(&mut world, "agent:b"), json!([]));
+}
+
 /// Every rule of the sheet's table, every operation, every principal: as an event, and in what discovery shows.
 #[test]
 fn every_rule_for_everybody() {
