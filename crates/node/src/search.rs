@@ -93,9 +93,9 @@ pub(crate) fn catch_up(
     let to = head.min(through + CHUNK);
     let mut found: Vec<(Seq, Vec<u64>, Option<u64>, String)> = Vec::new();
     // Most events say nothing that is searched for: those are not read whole.
-    let keys = KEYS.map(memchr::memmem::Finder::new);
+    let keys = aho_corasick::packed::Searcher::new(KEYS);
     store.read(number, Seqs::Range(through + 1..to + 1), &mut |r| {
-        if !keys.iter().any(|key| key.find(r.body).is_some()) {
+        if keys.as_ref().is_some_and(|keys| keys.find(r.body).is_none()) {
             return ControlFlow::Continue(());
         }
         if let Ok(rialto_engine::Record::Event(record)) =
