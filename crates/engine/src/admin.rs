@@ -1,7 +1,7 @@
 //! What an operator may do to a network: settings, tokens, roles, groups, mods, redaction. Every act is a record.
 
 use crate::channels;
-use crate::input::{Clock, Effect, Effects};
+use crate::input::{Clock, Content, Effect, Effects};
 use crate::invites;
 use crate::membership;
 use crate::mods::external::serve;
@@ -10,6 +10,7 @@ use crate::mods::workspace::sessions;
 use crate::mods::{ModConfig, Mode};
 use crate::own;
 use crate::presence::Live;
+use crate::profile;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
@@ -65,6 +66,13 @@ pub enum AdminOp {
     EndInvite(String, Option<[u8; 32]>),
     /// Makes a channel that belongs to nobody.
     CreateChannel(String),
+    /// Gives a workspace what of its profile it never had: the content of its `skill-md`, and mods unless they were chosen.
+    ReviseProfile {
+        /// Of `resource/context/skill-md`.
+        skill: Content,
+        /// Its mods are what somebody asked for: none are added.
+        mods_chosen: bool,
+    },
 }
 
 pub(crate) fn decide(
@@ -141,6 +149,7 @@ pub(crate) fn decide(
         AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
+        AdminOp::ReviseProfile { skill, mods_chosen } => profile::revise(state, *skill, *mods_chosen, now, fx),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;
             channels::may_create(state, name)?;

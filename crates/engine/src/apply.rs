@@ -386,6 +386,7 @@ fn change(state: &mut State, change: &Change) {
             state.book.redacted.insert(*seq);
         }
         Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
+        Change::ProfileRevised { revision } => state.book.profile_revision = *revision,
         Change::ResourceGone { resource } => resources::gone(state, *resource),
         Change::Invited { invitation, record } => {
             state.book.invites.insert(invitation.clone(), record.clone());

@@ -34,6 +34,7 @@ mod membership;
 mod own;
 mod presence;
 mod principal;
+pub mod profile;
 mod receipts;
 mod tick;
 mod visibility;

@@ -64,6 +64,7 @@ impl State {
             rooms: Vec::new(),
             former: Default::default(),
             approved: Default::default(),
+            profile_revision: 0,
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

@@ -360,6 +360,9 @@ pub struct Book {
     /// Who may serve a mod without being a master, by the mod's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub approved: BTreeMap<Box<str>, BTreeSet<MemberId>>,
+    /// What of its profile the network has been given (`profile`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub profile_revision: u32,
 }
 
 /// What an older release did not have is left out while there is none of it: its states keep their hashes.

@@ -17,6 +17,7 @@ pub mod network;
 pub mod node;
 pub mod outbox;
 pub mod outgoing;
+mod profile;
 pub mod query;
 mod resources;
 pub mod schema;

@@ -5,9 +5,11 @@ use crate::command::Command;
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::{Handle, Network, Shared};
+use crate::profile;
 use crate::task::load::{self, LoadError};
 use crate::task::{LogPlace, Task};
 use rialto_engine::mods::{self, ModConfig};
+use rialto_engine::profile::{PLAIN_MODS, WORKSPACE_MODS};
 use rialto_engine::record::{Change, KIND_CHANGE, Record, VERSION};
 use rialto_engine::{AdminOp, Engine, State};
 use rialto_identity::{Secret, same};
@@ -202,13 +204,19 @@ impl Node {
                 blobs,
             }),
         };
+        let mut behind = Vec::new();
         for info in store.networks()? {
             let from = store.clone();
             let seed = host.seed();
             let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
             let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
-            node.start(engine, info.class, lsn);
+            let is_behind = engine.state.is_behind_its_profile();
+            let network = node.start(engine, info.class, lsn);
+            behind.extend(is_behind.then_some(network));
+        }
+        for network in behind {
+            profile::catch_up(&node.inner.blobs, &network).await;
         }
         node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(upkeep(node.clone())));
         if let Some(index) = index {
@@ -303,6 +311,11 @@ impl Node {
             };
             act(&mut engine, AdminOp::AddToken(token))?;
         }
+        if engine.state.is_behind_its_profile() {
+            // The content is on the disk before the record that names it.
+            let skill = profile::skill(&self.inner.blobs, engine.state.book.number).await?;
+            act(&mut engine, AdminOp::ReviseProfile { skill, mods_chosen: wish.mods.is_some() })?;
+        }
         let class = if wish.keep_for_ever { Class::EVER } else { Class::STD };
         let lsn = self.append(engine.state.book.number, class, &records).await?;
         Ok((self.start(engine, class, lsn), token))
@@ -320,7 +333,12 @@ impl Node {
             keep_for_ever: wish.keep_for_ever,
             ..Settings::preset(name, wish.profile)
         };
-        let names = wish.mods.clone().unwrap_or_else(|| vec!["auth".to_owned(), "persistence".to_owned()]);
+        let usual: &[&str] = match wish.profile {
+            Preset::Workspace => &WORKSPACE_MODS,
+            Preset::Plain => &PLAIN_MODS,
+        };
+        let chosen = wish.mods.as_ref().map(|names| names.iter().map(String::as_str).collect());
+        let names: Vec<&str> = chosen.unwrap_or_else(|| usual.to_vec());
         let mut list: Vec<ModConfig> = names.iter().filter_map(|n| ModConfig::standard(n).ok()).collect();
         mods::sort(&mut list);
         let created_at = self.inner.host.clock().now().wall;

@@ -68,7 +68,8 @@ async fn content_is_there_after_a_restart_and_gone_after_its_last_name() {
     let answer = send(&network, &bob, slice).await.result.unwrap();
     assert!(answer.response.unwrap().payload().contains("\"content\":\"xx\""));
     node.blobs().clean_up().await.unwrap();
-    assert_eq!(node.blobs().usage(network.number()).bytes, 5 + (600 << 10), "what nobody names is cleaned up");
+    let own = network.resource(&bob, "resource/context/skill-md", None).await.unwrap().content.unwrap().size;
+    assert_eq!(node.blobs().usage(network.number()).bytes, own + 5 + (600 << 10), "what nobody names is cleaned up");
     assert_eq!(read(&network, &bob, "resource/file/a").await.unwrap()["content"], "hello");
     node.stop().await;
 }

@@ -22,10 +22,10 @@ fn setting(ran: &Ran, name: &str) -> Value {
 #[test]
 fn a_mod_from_its_loading_to_its_end() {
     let node = Node::start();
-    assert_eq!(pipeline(&node), "auth:0 persistence:90");
+    assert_eq!(pipeline(&node), "auth:0 access-control:20 workspace:50 persistence:90");
     node.words(&["mod", "load", "rate-limiter", "burst=2", "--settings", r#"{"rate": 0.001}"#]).ok();
     node.line("mod load rate-limiter").fails(5, "`rialto mod set` changes it");
-    assert_eq!(pipeline(&node), "auth:0 rate-limiter:10 persistence:90");
+    assert_eq!(pipeline(&node), "auth:0 rate-limiter:10 access-control:20 workspace:50 persistence:90");
     let list = node.line("mod list").ok().out;
     assert!(list.contains("guard") && list.contains("rate-limiter") && list.contains("burst"), "{list}");
 
@@ -37,8 +37,11 @@ fn a_mod_from_its_loading_to_its_end() {
     say().ok();
     node.line("mod enable rate-limiter").ok();
     say().fails(6, "rate_limited");
-    assert_eq!(node.line("mod order guard rate-limiter auth").ok().out.trim(), "mod/rate-limiter, mod/auth");
-    assert_eq!(pipeline(&node), "rate-limiter:0 auth:10 persistence:90");
+    assert_eq!(
+        node.line("mod order guard rate-limiter auth").ok().out.trim(),
+        "mod/rate-limiter, mod/auth, mod/access-control"
+    );
+    assert_eq!(pipeline(&node), "rate-limiter:0 auth:10 access-control:20 workspace:50 persistence:90");
     node.line("mod order guard persistence").fails(2, "observe");
     node.line("mod order guard mystery").fails(3, "mod list");
 
@@ -77,7 +80,7 @@ fn mods_are_the_operators_and_outlive_a_restart() {
     assert_eq!(Ran::of(afar, "").code, 4);
     node.kill();
     node.restart();
-    assert_eq!(pipeline(&node), "auth:0 analytics:0 persistence:10");
+    assert_eq!(pipeline(&node), "auth:0 access-control:20 workspace:50 analytics:0 persistence:10");
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn the_configuration_file_loads_and_sets_mods() {
         [mod.rate-limiter]\nburst = 7\npriority = -5\n[mod.enrichment]\ntrace = false\n",
     );
     let mut node = Node::start_in(dir, &data, &["--config", file.to_str().unwrap()]);
-    assert_eq!(pipeline(&node), "rate-limiter:-5 auth:0 persistence:90 analytics:100");
+    assert_eq!(pipeline(&node), "rate-limiter:-5 auth:0 access-control:20 workspace:50 persistence:90 analytics:100");
     assert_eq!(setting(&node.line("mod show rate-limiter --json").ok(), "burst"), 7);
     assert!(node.log().contains("mod.enrichment is set, but the mod is not loaded"), "{}", node.log());
 
@@ -105,7 +108,7 @@ fn the_configuration_file_loads_and_sets_mods() {
     node.stop();
     node.restart();
     let list = node.line("mod list --json").ok().json();
-    assert_eq!((&list["revision"], list["mods"].as_array().unwrap().len()), (&revision, 4));
+    assert_eq!((&list["revision"], list["mods"].as_array().unwrap().len()), (&revision, 6));
 
     node.stop();
     write("[mod.rate-limiter]\nbrust = 7\n");

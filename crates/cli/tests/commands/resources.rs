@@ -12,13 +12,12 @@ fn file(node: &Node, name: &str, content: &[u8]) -> String {
 #[test]
 fn a_file_from_its_upload_to_its_end() {
     let mut node = Node::start();
-    node.line("mod load access-control").ok();
     let report = file(&node, "report.md", b"# one\n");
     let said = node
         .words(&["resource", "put", "file/docs/report.md", &report, "--description", "the report", "--as", "alice"])
         .ok();
     assert_eq!(said.out.trim(), "resource/file/docs/report.md version 1");
-    let list = node.line("resource list --as bob --json").ok().json();
+    let list = node.line("resource list --type file --as bob --json").ok().json();
     let entry = &list["resources"][0];
     assert_eq!(
         (&entry["owner"], &entry["content_type"], &entry["size"]),

@@ -269,6 +269,10 @@ pub enum Change {
     WorkForgotten {
         units: Vec<(crate::work::UnitNo, crate::work::UnitNo)>,
     },
+    /// The network has what this revision of its profile brings.
+    ProfileRevised {
+        revision: u32,
+    },
 }
 
 /// A record in the log that this version cannot read.

@@ -19,9 +19,6 @@ use rialto_node::identity::sha256;
 use rialto_node::{AdminOp, CreateNetwork};
 use serde_json::{Value, json};
 
-/// Mods of a new workspace.
-const MODS: &[&str] = &["auth", "access-control", "workspace", "persistence"];
-
 /// A stamp as ISO 8601 in UTC.
 fn iso(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
@@ -125,7 +122,6 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Byt
         parsed.ok_or_else(|| Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {address}")))?;
     }
     let wish = CreateNetwork {
-        mods: Some(MODS.iter().map(|name| (*name).to_owned()).collect()),
         created_by: email.as_ref().map(|email| format!("human:{email}")),
         ..CreateNetwork::named(&name, Preset::Workspace)
     };

@@ -10,6 +10,9 @@ use rialto_store::Store;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// The context a workspace begins with.
+const OWN: &str = "resource/context/skill-md";
+
 type Said = (&'static str, String, Value, Map<String, Value>);
 
 impl World {
@@ -104,18 +107,34 @@ impl World {
         }
         let blobs = store.list_blobs().map_err(|error| Wrong { check: "blobs", what: error.to_string() })?;
         let now = self.now();
+        let own = self.own_content().await?;
         for blob in &blobs {
-            if !self.nets.iter().any(|net| net.oracle.may_have_blob(&blob.hash, now)) {
+            let named = || self.nets.iter().any(|net| net.oracle.may_have_blob(&blob.hash, now));
+            if !own.contains(&blob.hash) && !named() {
                 return wrong("blobs", format!("{} is still there, which nobody names", blob.hash));
             }
         }
-        let missing = self.nets.iter().flat_map(|net| net.oracle.named_blobs());
-        for hash in missing {
+        let named = self.nets.iter().flat_map(|net| net.oracle.named_blobs());
+        for hash in named.chain(own) {
             if !blobs.iter().any(|blob| blob.hash == hash) {
                 return wrong("blobs", format!("{hash} is gone, which somebody names"));
             }
         }
         Ok(())
+    }
+
+    /// What workspaces themselves keep: the context they begin with, which no step of a world touches.
+    async fn own_content(&mut self) -> Result<Vec<String>, Wrong> {
+        let workspaces = self.nets.iter().filter(|net| net.oracle.is_workspace());
+        let handles: Vec<Network> = workspaces.filter_map(|net| net.handle.clone()).collect();
+        let mut out = Vec::new();
+        for network in handles {
+            let found = self.drive(async move { network.resource(&operator(), OWN, None).await }).await?;
+            let content = found.ok().and_then(|found| found.content);
+            let content = content.ok_or_else(|| Wrong { check: "resources", what: format!("{OWN} is gone") })?;
+            out.push(rialto_node::blobs::to_hex(&content.blob));
+        }
+        Ok(out)
     }
 
     /// Compares what everybody is shown of resources with what there is.
@@ -154,7 +173,8 @@ impl World {
                 .map(str::to_owned)
                 .collect(),
         });
-        Ok(entries.collect())
+        // What the network owns is no member's doing.
+        Ok(entries.filter(|held| (held.address.as_str(), held.owner.as_str()) != (OWN, "core")).collect())
     }
 
     async fn content(

@@ -126,7 +126,7 @@ async fn every_turned_bit_in_the_store_is_found_or_harmless() {
     })
     .await
     .unwrap();
-    assert!(whole.events.len() > 60 && whole.blobs.len() == 3 && whole.states.len() == 2, "{whole:?}");
+    assert!(whole.events.len() > 60 && whole.blobs.len() == 4 && whole.states.len() == 2, "{whole:?}");
     let files: Vec<(PathBuf, u64)> = image
         .iter()
         .filter(|(_, bytes)| !bytes.is_empty())

@@ -134,6 +134,12 @@ pub(crate) struct Message<'s> {
 pub(crate) fn message<'s>(state: &'s State, draft: &Draft<'_, '_>) -> Result<Option<Message<'s>>, Stop> {
     let kind = draft.envelope.kind.as_ref();
     let Some(config) = (kind == POSTED).then(|| active(state, kind)).flatten() else { return Ok(None) };
+    // A short message to one member is none of the mod's concern unless it says what sort it is: it is not parsed.
+    let payload = draft.envelope.payload.as_ref();
+    let in_channel = matches!(draft.route.stream, Some(StreamKey::Channel(_)));
+    if !in_channel && payload.len() <= limits::MESSAGE_BYTES_MAX && !payload.contains("message_type") {
+        return Ok(None);
+    }
     let said: Value = serde_json::from_str(&draft.envelope.payload)
         .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
     if said.get("content").and_then(Value::as_str).is_some_and(|text| text.len() > limits::MESSAGE_BYTES_MAX) {

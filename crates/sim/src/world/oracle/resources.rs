@@ -51,6 +51,11 @@ impl Oracle {
         self.resources.iter().find(|r| r.address == address)
     }
 
+    /// Whether the network is a workspace.
+    pub fn is_workspace(&self) -> bool {
+        self.rules.workspace
+    }
+
     /// Whether there is or was any.
     pub fn had_resources(&self) -> bool {
         !self.resources.is_empty() || !self.brought.is_empty()
