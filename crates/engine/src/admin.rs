@@ -12,6 +12,7 @@ use crate::own;
 use crate::presence::Live;
 use crate::profile;
 use crate::record::Change;
+use crate::resources;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::state::State;
@@ -66,6 +67,8 @@ pub enum AdminOp {
     EndInvite(String, Option<[u8; 32]>),
     /// Makes a channel that belongs to nobody.
     CreateChannel(String),
+    /// Takes a resource away, by its address.
+    Unregister(String),
     /// Gives a workspace what of its profile it never had: the content of its `skill-md`, and mods unless they were chosen.
     ReviseProfile {
         /// Of `resource/context/skill-md`.
@@ -149,6 +152,7 @@ pub(crate) fn decide(
         AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
+        AdminOp::Unregister(address) => resources::withdraw(state, live, address, now, fx),
         AdminOp::ReviseProfile { skill, mods_chosen } => profile::revise(state, *skill, *mods_chosen, now, fx),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;

@@ -68,6 +68,7 @@ pub(crate) fn revise(
             older: Vec::new(),
             metadata: Map::new(),
             updated_at: state.stamp(now.wall),
+            created_at: state.stamp(now.wall),
         };
         fx.change(Change::ResourceSet { resource: state.book.next_resource, record: Box::new(record) });
     }

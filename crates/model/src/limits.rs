@@ -78,6 +78,8 @@ pub const MENTIONS_MAX: usize = 64;
 pub const FILE_BYTES_MAX: u64 = 2 << 30;
 /// Content of all resources of a network together, unless its setting `blob_bytes_max` says otherwise; more is `too_large`.
 pub const BLOB_BYTES_DEFAULT: u64 = 16 << 30;
+/// One file of a workspace, as its clients bring it; more is `too_large`.
+pub const UPLOAD_BYTES_MAX: u64 = 50 << 20;
 /// Uploads on their way into a node; more is `rate_limited`.
 pub const UPLOADS_MAX: usize = 512;
 /// Uploads of one member on their way in; more is `rate_limited`.

@@ -269,6 +269,14 @@ pub enum Look {
     },
     /// Whether the caller may write a resource, or make it.
     MayWrite(String),
+    /// Whether the caller may bring content at all, in its own name or in one that it says later.
+    MayBring,
+    /// Files of a workspace that the caller may read.
+    Files(rialto_engine::resources::FileFilter),
+    /// One such file, by id, with its content's place.
+    File(String),
+    /// Whether an id of a file is taken.
+    HasFile(String),
     /// Work units.
     Works {
         /// Which.

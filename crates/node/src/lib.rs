@@ -10,6 +10,7 @@ pub mod clock;
 pub mod command;
 mod conversations;
 pub mod delivery;
+mod files;
 pub mod host;
 pub mod metrics;
 pub mod modport;
@@ -30,6 +31,7 @@ mod work;
 mod workspace;
 
 pub use command::{Answered, Out, Reply};
+pub use files::{FoundFile, NewFile};
 pub use host::Host;
 pub use modport::{Asked, ModPort};
 pub use network::Network;
@@ -41,8 +43,9 @@ pub use resources::{Called, FoundResource};
 pub use texts::Texts;
 pub use work::{Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 
-pub use rialto_engine::input::Accepted;
+pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;
+pub use rialto_engine::resources::FileFilter;
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer, Wishes,
 };

@@ -219,9 +219,7 @@ async fn who_may_make_a_workspace_and_what_is_not_offered() {
     let bare = data(&server, "POST", "/v1/workspaces", "", json!({ "name": "bare" })).await;
     assert_eq!((&bare["channel"]["masterAgent"], &bare["channel"]["createdBy"]), (&Value::Null, &Value::Null));
     assert_eq!(refused(&server, "POST", "/v1/workspaces", "", json!({ "name": "bare" })).await.0, 409);
-    for path in
-        ["/v1/files", "/v1/todos/1", "/v1/timers", "/v1/routines", "/v1/browser", "/v1/knowledge", "/v1/notifications"]
-    {
+    for path in ["/v1/todos/1", "/v1/timers", "/v1/routines", "/v1/browser", "/v1/knowledge", "/v1/notifications"] {
         let (status, answer) = ask(&server, "GET", path, "", Value::Null).await;
         assert_eq!((status, answer["code"] != json!(0)), (501, true), "{path}: {answer}");
     }

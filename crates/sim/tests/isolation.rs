@@ -26,6 +26,8 @@ struct Place {
     /// The id of a work unit and of a direct room; both networks also have a unit that its requester calls `job`.
     work: String,
     room: String,
+    /// The id of a file.
+    file: String,
 }
 
 impl Place {
@@ -74,6 +76,10 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
     let file =
         json!({ "address": "resource/file/paper", "content": mark, "description": mark, "metadata": { "note": mark } });
     http.post(&format!("{base}/resources")).bearer(&sessions[0]).json(&file).await.data();
+    let content = if mark == MARKER { "bTRyazNy" } else { "cGxhaW4=" };
+    let upload =
+        json!({ "filename": format!("{mark}.txt"), "content_base64": content, "content_type": format!("text/{mark}") });
+    let upload = http.post(&format!("{base}/files/base64")).bearer(&sessions[0]).json(&upload).await.data();
     let room =
         http.post(&format!("{base}/rooms")).bearer(&sessions[0]).json(&json!({ "peer": "agent:ben" })).await.data();
     let admin_path = format!("/v1/admin/networks/{}", network.id);
@@ -94,6 +100,7 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
         made: made["id"].as_str().unwrap().to_owned(),
         work: work.as_str().unwrap().to_owned(),
         room: room["room"].as_str().unwrap().to_owned(),
+        file: upload["id"].as_str().unwrap().to_owned(),
     }
 }
 
@@ -125,6 +132,8 @@ async fn paths(http: &mut Http, own: &Place, hidden: &Place) -> Vec<String> {
                 &["e1", "e2", &hidden.only, &hidden.made]
             } else if path.contains("/work/{id}") {
                 &["job", &hidden.work]
+            } else if path.contains("/files/{id}") {
+                &[&own.file, &hidden.file]
             } else if path.contains("/rooms/{id}") {
                 &[&own.room, &hidden.room]
             } else {
@@ -257,6 +266,7 @@ async fn credentials_of_another_network_are_nonsense() {
             "work/job",
             "work/job/events",
             "work/job/stream",
+            "files",
         ] {
             for credential in [&there.ana, &there.network.token] {
                 let strange = http.get(&here.path(path), credential).await;

@@ -1,5 +1,6 @@
 //! `resource …`, `invoke` and `tool serve`: files in and out, rules, versions, tools made of commands.
 
+use crate::support::http::Http;
 use crate::support::{Node, Running, until};
 use serde_json::{Value, json};
 
@@ -135,4 +136,31 @@ fn a_command_becomes_a_tool() {
     let _again = serve("echo");
     let output: Value = serde_json::from_str(&waits.rest()).unwrap();
     assert_eq!(output["output"], json!({ "got": { "what": "later" } }));
+}
+
+#[tokio::test]
+async fn files_of_a_workspace_outlive_a_kill() {
+    let mut node = Node::start();
+    let http = Http::new(node.url());
+    let wish = json!({ "filename": "notes.txt", "content_base64": "aGVsbG8=", "source": "human:ann@example.com" });
+    let headers = [("x-workspace-token", node.token.as_str())];
+    let response = http.open("POST", "/v1/files/base64", &headers, &wish.to_string()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let list = http.get("/v1/files", &node.token).await.data();
+    let file = &list["files"][0];
+    assert_eq!((&list["total"], &file["uploaded_by"]), (&json!(1), &json!("human:ann@example.com")));
+    let id = file["id"].as_str().unwrap();
+    node.kill();
+    node.restart();
+    let http = Http::new(node.url());
+    assert_eq!(http.get("/v1/files", &node.token).await.data(), list);
+    assert_eq!(http.get(&format!("/v1/files/{id}"), &node.token).await.body, "hello");
+    let got = node.line(&format!("resource get file/uploads/{id}/notes.txt --as bob")).ok();
+    assert_eq!(got.out, "hello");
+    let removed = http.call("DELETE", &format!("/v1/files/{id}"), &node.token, "").await.unwrap();
+    assert_eq!(removed.data(), json!({ "id": id, "status": "deleted" }));
+    node.kill();
+    node.restart();
+    assert_eq!(Http::new(node.url()).get("/v1/files", &node.token).await.data()["total"], 0);
+    assert_eq!(node.line("verify").ok().code, 0);
 }

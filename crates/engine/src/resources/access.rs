@@ -88,13 +88,19 @@ fn missing(address: &str) -> Fault {
 }
 
 impl State {
+    /// Whether content may be brought at all: by a member, or by somebody who is not known yet.
+    pub fn may_bring(&self, member: Option<MemberId>) -> Result<(), Fault> {
+        emit::is_active(self)?;
+        if member.and_then(|id| self.member(id)).is_some_and(|m| m.role == Role::Observer) {
+            return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
+        }
+        Ok(())
+    }
+
     /// Whether a member may bring content for this address: it may write what is there, or nothing is. Gives the version
     /// of what is there.
     pub fn may_write(&self, member: MemberId, address: &str) -> Result<Option<u64>, Fault> {
-        emit::is_active(self)?;
-        if self.member(member).is_some_and(|m| m.role == Role::Observer) {
-            return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
-        }
+        self.may_bring(Some(member))?;
         let parsed = Address::parse_in(address, &self.network)
             .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{address:?}: {e}")))?;
         let Entity::Resource { kind: ResourceKind::File | ResourceKind::Context, .. } = parsed.entity() else {

@@ -1,6 +1,6 @@
 //! Registering, changing and unregistering resources.
 
-use super::{Resource, ResourceNo, access, shorthand};
+use super::{Resource, ResourceNo, access, files, shorthand};
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Answers, Clock, Content, Effect, Effects, Question, Stop, hash_from_hex};
 use crate::presence::Live;
@@ -195,17 +195,23 @@ pub(crate) fn register(
         older: Vec::new(),
         metadata: said.metadata()?.unwrap_or_default(),
         updated_at: state.stamp(now.wall),
+        created_at: old.as_ref().map_or_else(|| state.stamp(now.wall), |r| r.created_at),
     };
-    let resource = match old.map(|old| old.with_content(content)) {
+    let mut resource = match old.map(|old| old.with_content(content)) {
         Some(old) => Resource { content, content_since: old.content_since, older: old.older, ..fresh },
         None => Resource { content, ..fresh },
     };
+    let ruled = resource.permissions.is_some();
+    let placed = files::place(state, &mut resource, by, ruled)?;
     let no = known.map_or(state.book.next_resource, |(no, _)| no);
     draft.payload = Some(without_content(said, content));
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     let change = if resource.version == 1 { "registered" } else { "updated" };
     accepted.result = Some(json!({ "address": resource.address, "version": resource.version }));
     tell(state, live, &resource, change, now, fx);
+    if let Some(placed) = placed.filter(|_| resource.content.is_some()) {
+        files::uploaded(state, &placed, &resource, by, now, fx);
+    }
     fx.change(Change::ResourceSet { resource: no, record: Box::new(resource) });
     Ok(accepted)
 }
@@ -220,15 +226,38 @@ pub(crate) fn unregister(
 ) -> Result<Accepted, Stop> {
     let (address, _) = named(state, &Said::read(&draft)?)?;
     let (no, resource) = access::admit(state, address.as_str(), Some(draft.member), Operation::Admin)?;
+    let by = Some(draft.member);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     accepted.result = Some(json!({ "address": resource.address }));
-    end(state, live, no, resource, now, fx);
+    end(state, live, no, resource, by, now, fx);
     Ok(accepted)
 }
 
+/// Takes a resource away for the operator, or for whoever manages the network without being a member.
+pub(crate) fn withdraw(
+    state: &State,
+    live: &mut Live,
+    address: &str,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
+    let (no, resource) = access::admit(state, address, None, Operation::Admin)?;
+    end(state, live, no, resource, None, now, fx);
+    Ok(json!({ "address": resource.address, "status": "unregistered" }))
+}
+
 /// Takes a resource away: calls that wait for it end.
-fn end(state: &State, live: &mut Live, no: ResourceNo, resource: &Resource, now: Clock, fx: &mut Effects) {
+fn end(
+    state: &State,
+    live: &mut Live,
+    no: ResourceNo,
+    resource: &Resource,
+    by: Option<MemberId>,
+    now: Clock,
+    fx: &mut Effects,
+) {
     work::without_resource(state, no, now, fx);
+    files::deleted(state, resource, by, now, fx);
     tell(state, live, resource, "unregistered", now, fx);
     fx.change(Change::ResourceGone { resource: no });
 }

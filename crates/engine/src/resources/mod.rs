@@ -7,12 +7,14 @@
 mod access;
 mod call;
 mod change;
+mod files;
 mod read;
 mod shorthand;
 
 pub(crate) use access::visible;
 pub(crate) use call::{answered, invoke, result};
-pub(crate) use change::{orphaned, register, unregister, update};
+pub(crate) use change::{orphaned, register, unregister, update, withdraw};
+pub use files::{FileFilter, address as file_address};
 pub(crate) use read::{discover, read};
 
 use crate::input::Content;
@@ -62,6 +64,14 @@ pub struct Resource {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     pub updated_at: Millis,
+    /// When it was first registered; zero for those of older releases.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_at: Millis,
+}
+
+/// What an older release did not have is left out: its states keep their hashes.
+fn is_zero(n: &Millis) -> bool {
+    *n == 0
 }
 
 mod kind_name {

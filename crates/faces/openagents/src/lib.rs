@@ -17,6 +17,7 @@ mod analytics;
 mod auth;
 mod conversations;
 mod events;
+mod files;
 mod members;
 mod mods;
 mod operations;

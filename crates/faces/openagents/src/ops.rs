@@ -1,7 +1,9 @@
 //! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
 
 use crate::app::App;
-use crate::{admin, conversations, docs, events, members, mods, operations, resources, sse, work, workspaces, ws};
+use crate::{
+    admin, conversations, docs, events, files, members, mods, operations, resources, sse, work, workspaces, ws,
+};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -113,6 +115,12 @@ ops! {
     put "/v1/resources/{kind}/{*path}" "put_resource" Network scoped &["network", "description", "permissions"], &[], resources::put, "The body becomes the content; If-Match guards the version";
     patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped &["network"], &["content", "encoding", "content_type", "description", "schema", "permissions", "if_version", "append"], resources::change, "Change a resource";
     delete "/v1/resources/{kind}/{*path}" "remove_resource" Network scoped &["network"], &[], resources::remove, "Unregister a resource";
+    post "/v1/files" "upload_file" Network scoped &["network", "source"], &[], files::upload, "Upload a file as a form: file, network, channel_name, source";
+    post "/v1/files/base64" "upload_file_base64" Network scoped &["network", "source"], &["filename", "content_base64", "content_type", "network", "source", "channel_name"], files::upload_base64, "Upload a file in base64";
+    get "/v1/files" "files" Network scoped &["network", "limit", "offset", "channel_name", "uploaded_by"], &[], files::list, "Files of a workspace, newest first";
+    get "/v1/files/{id}" "file" Network scoped &["network", "token"], &[], files::get, "The bytes of a file, whole or a range";
+    get "/v1/files/{id}/info" "file_info" Network scoped &["network"], &[], files::info, "One file";
+    delete "/v1/files/{id}" "delete_file" Network scoped &["network", "source"], &[], files::remove, "Delete a file";
     post "/v1/invoke/{tool}" "invoke" Network scoped &["network", "timeout_ms", "wait_for_owner"], &[], resources::invoke, "Call a tool and wait for its result";
     post "/v1/workspaces" "create_workspace" Public plain &[], &["name", "agent_name", "agent_type", "creator_email"], workspaces::create, "Make a workspace with its first session";
     get "/v1/workspaces" "workspaces" Network plain &[], &[], workspaces::list, "Workspaces the caller may look at";
@@ -193,7 +201,7 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 /// What other workspace servers have and this one does not: clients get along without it.
-const ELSEWHERE: &[&str] = &["files", "todos", "timers", "routines", "browser", "knowledge", "notifications"];
+const ELSEWHERE: &[&str] = &["todos", "timers", "routines", "browser", "knowledge", "notifications"];
 
 async fn not_found(uri: axum::http::Uri) -> Response {
     let rest = uri.path().strip_prefix("/v1/").unwrap_or_default();

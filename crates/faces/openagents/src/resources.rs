@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::blobs::to_hex;
-use rialto_node::{Answered, EventRecord, FoundResource};
+use rialto_node::{Answered, Content, EventRecord, FoundResource};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,19 +65,43 @@ pub(crate) async fn get(
     if described || found.content.is_none() {
         return Ok(wire::ok(&found.entry));
     }
-    content(&call, &found, version, &headers).await
+    let FoundResource { entry, content: Some(kept) } = &found else { return Err(ErrorCode::ResourceNotFound.into()) };
+    let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
+    let content_type = entry.get("content_type").and_then(Value::as_str);
+    let sent = Sent { content: *kept, tag: version.unwrap_or(current), content_type, filename: None };
+    content(&call, &sent, &headers).await
+}
+
+/// Content that is given out.
+#[derive(Debug)]
+pub(crate) struct Sent<'f> {
+    pub(crate) content: Content,
+    /// Another one with other content.
+    pub(crate) tag: u64,
+    pub(crate) content_type: Option<&'f str>,
+    /// What it is saved as.
+    pub(crate) filename: Option<&'f str>,
+}
+
+impl Sent<'_> {
+    /// Saved, never shown; a name that is not plain is given in the form of RFC 8187.
+    fn disposition(&self) -> String {
+        let Some(name) = self.filename else { return "attachment".to_owned() };
+        let plain: String = name
+            .chars()
+            .map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '_' })
+            .collect();
+        let keeps = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        let coded: String =
+            name.bytes().map(|b| if keeps(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect();
+        format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{coded}")
+    }
 }
 
 /// Content, whole or a part of it. It is somebody's upload: never shown as a page of ours.
-async fn content(
-    call: &Call,
-    found: &FoundResource,
-    version: Option<u64>,
-    headers: &HeaderMap,
-) -> Result<Response, Refusal> {
-    let Some(content) = &found.content else { return Err(ErrorCode::ResourceNotFound.into()) };
-    let current = found.entry.get("version").and_then(Value::as_u64).unwrap_or(0);
-    let tag = format!("\"{}\"", version.unwrap_or(current));
+pub(crate) async fn content(call: &Call, sent: &Sent<'_>, headers: &HeaderMap) -> Result<Response, Refusal> {
+    let content = &sent.content;
+    let tag = format!("\"{}\"", sent.tag);
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     if text(header::IF_NONE_MATCH).is_some_and(|tags| tags.split(',').any(|t| t.trim() == tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
@@ -91,7 +115,10 @@ async fn content(
         Asked::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
         Asked::Outside => {
             let all = format!("bytes */{}", content.size);
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, all)]).into_response());
+            let fault = bad("Range", &format!("there are {} bytes", content.size));
+            let body = json!({ "code": 416, "message": fault.to_string(), "data": null, "error": fault.payload(None) });
+            let range = [(header::CONTENT_RANGE, all)];
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range, axum::Json(body)).into_response());
         }
     };
     let download = call.network.download(content, range.clone()).await?;
@@ -110,12 +137,11 @@ async fn content(
             response.headers_mut().insert(name, value);
         }
     };
-    let kind = found.entry.get("content_type").and_then(Value::as_str).unwrap_or("application/octet-stream");
-    put(&mut response, header::CONTENT_TYPE, kind);
+    put(&mut response, header::CONTENT_TYPE, sent.content_type.unwrap_or("application/octet-stream"));
     put(&mut response, header::ETAG, &tag);
     put(&mut response, header::CONTENT_LENGTH, &(range.end - range.start).to_string());
     put(&mut response, header::ACCEPT_RANGES, "bytes");
-    put(&mut response, header::CONTENT_DISPOSITION, "attachment");
+    put(&mut response, header::CONTENT_DISPOSITION, &sent.disposition());
     put(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     put(&mut response, header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'");
     if status == StatusCode::PARTIAL_CONTENT {

@@ -1,6 +1,6 @@
 //! Networks as workspaces, in the words of workspace clients (OpenAgents sheet, section 15): camelCase, ISO times.
 //!
-//! Not here: files, and the other routes of workspace servers that this node does not have (`ops` answers those).
+//! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
 use crate::admin::bad;
 use crate::app::App;
@@ -20,7 +20,7 @@ use rialto_node::{AdminOp, CreateNetwork};
 use serde_json::{Value, json};
 
 /// A stamp as ISO 8601 in UTC.
-fn iso(ms: u64) -> String {
+pub(crate) fn iso(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
     // Days since 0000-03-01, in eras of 400 years: leap days come last.
     let z = days + 719_468;

@@ -66,6 +66,8 @@ struct Charge {
     staging: Staging,
     bytes: u64,
     over: bool,
+    /// Who may name the content, where that is not who it is counted for on its way in.
+    brought_by: Option<MemberId>,
 }
 
 impl Charge {
@@ -74,7 +76,8 @@ impl Charge {
         let now = self.blobs.steady();
         let mut registry = self.blobs.registry();
         registry.end(&self.staging, self.bytes);
-        registry.stage(&self.staging, stored, now);
+        let member = self.brought_by.unwrap_or(self.staging.member);
+        registry.stage(&Staging { member, ..self.staging }, stored, now);
         drop(registry);
         self.over = true;
     }
@@ -92,11 +95,18 @@ impl Upload {
     pub(super) async fn begin(blobs: &Arc<Blobs>, mut staging: Staging) -> Result<Upload, BlobError> {
         staging.size_max = staging.size_max.min(limits::FILE_BYTES_MAX);
         blobs.registry().begin(&staging, blobs.steady())?;
-        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: 0, over: false };
+        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: 0, over: false, brought_by: None };
         let store = Arc::clone(&blobs.store);
         let work =
             blobs.host.blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge })).await??;
         Ok(Upload { blobs: Arc::clone(blobs), staging, gathered: Vec::new(), work: Some(work) })
+    }
+
+    /// Says who brings it, if that was not known at the beginning: from its finish on, that member may name it.
+    pub fn is_brought_by(&mut self, member: MemberId) {
+        if let Some(work) = &mut self.work {
+            work.charge.brought_by = Some(member);
+        }
     }
 
     /// Adds bytes. After an error, or if it is dropped before it is done, the upload is broken off.

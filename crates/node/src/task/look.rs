@@ -59,6 +59,10 @@ impl Task {
                 Ok(json!({ "entry": found.0, "blob": found.1 }))
             }
             Look::MayWrite(address) => self.may_write(member, &address),
+            Look::MayBring => self.may_bring(viewer),
+            Look::Files(filter) => self.engine.state.files_seen(viewer, &filter),
+            Look::File(id) => self.file(caller, viewer, &id, now),
+            Look::HasFile(id) => Ok(self.engine.state.has_file(&id).into()),
             Look::Works { filter, limit } => Ok(self.works(viewer, &filter, limit, now)),
             Look::Work(id) => self.work(viewer, &id, now),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),

@@ -87,6 +87,30 @@ impl Task {
         Ok(json!({ "member": member, "quota": quota, "version": version }))
     }
 
+    /// What an upload needs to know before it is known who brings it.
+    pub(super) fn may_bring(&self, viewer: Viewer) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let member = match viewer {
+            Viewer::Operator => {
+                return Err(Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"));
+            }
+            Viewer::Member(id) => Some(id),
+            Viewer::Reader => None,
+        };
+        state.may_bring(member)?;
+        Ok(json!({ "member": member, "quota": state.book.settings.blob_bytes_max }))
+    }
+
+    /// A file the viewer may read, and what it may do about it.
+    pub(super) fn file(&self, caller: &Caller, viewer: Viewer, id: &str, now: Clock) -> Result<Value, Fault> {
+        let state = &self.engine.state;
+        let file = state.file(viewer, id)?;
+        Ok(json!({
+            "entry": state.file_entry(file), "address": file.address, "version": file.version, "blob": file.content,
+            "is_member": matches!(viewer, Viewer::Member(_)), "manages": state.may_manage(caller, now),
+        }))
+    }
+
     pub(super) fn change_own(
         &mut self,
         caller: &Caller,

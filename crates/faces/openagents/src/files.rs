@@ -1,0 +1,290 @@
+//! Files of workspaces: forms and base64 in, bytes out (OpenAgents sheet, section 15).
+//!
+//! Content goes to the disk piece by piece as it comes, whichever way it comes, and in whatever order the rest is said: a
+//! credential must be there before the first byte, who brings it may be said after the last.
+
+mod base64;
+
+use crate::app::App;
+use crate::auth::{self, Call, Params};
+use crate::conversations::named;
+use crate::error::Refusal;
+use crate::members::{Scope, scope};
+use crate::resources::{self, Sent};
+use crate::wire;
+use crate::workspaces::iso;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use futures_util::StreamExt;
+use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::blobs::Upload;
+use rialto_node::{FileFilter, NewFile};
+use serde_json::{Map, Value, json};
+
+/// Bytes of a form besides its file.
+const FORM_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of one field of a form that is not the file.
+const FIELD_BYTES_MAX: u64 = 1 << 10;
+/// Who brings a file if nobody is named, for clients that never say: as the servers they know have it.
+const UNNAMED: &str = "human:user";
+
+fn bad(field: &str, what: &str) -> Fault {
+    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
+}
+
+fn too_large() -> Fault {
+    let limit = limits::UPLOAD_BYTES_MAX;
+    Fault::new(ErrorCode::TooLarge, format!("a file is at most {limit} bytes")).details(json!({ "limit": limit }))
+}
+
+/// What stands around the content: who brings it, for which network and channel.
+struct Around<'r> {
+    app: &'r App,
+    headers: &'r HeaderMap,
+    path: Option<&'r str>,
+    params: &'r Params,
+    said: Map<String, Value>,
+}
+
+impl Around<'_> {
+    fn text(&self, key: &str) -> Result<Option<&str>, Fault> {
+        match self.said.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            Some(_) => Err(bad(key, "text")),
+        }
+    }
+
+    /// The call, as far as it is known by now.
+    fn call(&self, whole: bool) -> Result<Call, Refusal> {
+        let compat = self.headers.contains_key("x-workspace-token");
+        let mut body = Map::new();
+        if let Some(network) = self.text("network")? {
+            body.insert("network".into(), json!(network));
+        }
+        let source = self.text("source")?.or(self.params.get("source").map(String::as_str));
+        let named = self.headers.contains_key("x-agent-name") || self.headers.contains_key("x-session-id");
+        let source = source.or(Some(UNNAMED).filter(|_| whole && compat && !named));
+        if let Some(source) = source {
+            body.insert(if compat { "agent_name" } else { "agent_id" }.into(), json!(source));
+        }
+        auth::call(self.app, self.headers, self.params, self.path, &Value::Object(body), false)
+    }
+
+    /// Begins to take content in, for whoever has been named by now.
+    async fn begin(&self) -> Result<Begun, Refusal> {
+        let call = self.call(false)?;
+        let upload = call.network.begin_file(&call.caller).await?;
+        Ok(Begun { upload, network: call.network.id().to_owned() })
+    }
+
+    /// Keeps the content as a file.
+    async fn keep(self, begun: Begun, name: &str, content_type: Option<String>) -> Result<Response, Refusal> {
+        let call = self.call(true)?;
+        if call.network.id() != begun.network {
+            return Err(bad("network", "say it before the content, in the query or as X-Network").into());
+        }
+        if name.is_empty() || name.contains(['/', '\\']) {
+            return Err(bad("filename", "a name without a path").into());
+        }
+        let channel = self.text("channel_name")?.map(str::to_owned);
+        let file = NewFile { name: name.to_owned(), content_type, channel };
+        let kept = call.network.keep_file(&call.caller, begun.upload, &file).await;
+        // What is wrong with the address is wrong with the name.
+        let is_name = |fault: &Fault| fault.code == ErrorCode::InvalidAddress;
+        let kept = kept.map_err(|fault| if is_name(&fault) { bad("filename", &fault.message) } else { fault })?;
+        Ok(wire::ok(&dated(kept)))
+    }
+}
+
+/// Content on its way in.
+struct Begun {
+    upload: Upload,
+    network: String,
+}
+
+fn dated(mut file: Value) -> Value {
+    if let Some(at) = file.get_mut("created_at")
+        && let Some(ms) = at.as_u64()
+    {
+        *at = iso(ms).into();
+    }
+    file
+}
+
+/// Refuses what says beforehand that it is too large.
+fn announced(headers: &HeaderMap, most: u64) -> Result<(), Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+    if length.is_some_and(|length: u64| length > most) { Err(too_large()) } else { Ok(()) }
+}
+
+fn form_fault(error: &multer::Error) -> Fault {
+    if let multer::Error::StreamSizeExceeded { .. } = error {
+        return too_large();
+    }
+    if let multer::Error::FieldSizeExceeded { field_name, .. } = error {
+        return bad(field_name.as_deref().unwrap_or("field"), &format!("at most {FIELD_BYTES_MAX} bytes"));
+    }
+    Fault::new(ErrorCode::InvalidArgument, format!("the form cannot be read: {error}"))
+}
+
+/// `POST /v1/files`: a form with `file`, and `network`, `channel_name`, `source` before or behind it.
+pub(crate) async fn upload(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let boundary =
+        multer::parse_boundary(kind).map_err(|_| bad("Content-Type", "multipart/form-data with a boundary"))?;
+    announced(&headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
+    let limit = multer::SizeLimit::new().whole_stream(limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX);
+    let limit =
+        ["network", "channel_name", "source"].into_iter().fold(limit, |l, key| l.for_field(key, FIELD_BYTES_MAX));
+    let rules = multer::Constraints::new().size_limit(limit);
+    let mut form = multer::Multipart::with_constraints(body.into_data_stream(), boundary, rules);
+    let mut around = Around { app: &app, headers: &headers, path: scope(&path), params: &params, said: Map::new() };
+    let mut file: Option<(Begun, String, Option<String>)> = None;
+    while let Some(mut field) = form.next_field().await.map_err(|e| form_fault(&e))? {
+        match field.name() {
+            Some("file") => {
+                let name = field.file_name().map(str::to_owned).ok_or_else(|| bad("file", "has no filename"))?;
+                if file.is_some() {
+                    return Err(bad("file", "one at a time").into());
+                }
+                let content_type = field.content_type().map(ToString::to_string);
+                let mut begun = around.begin().await?;
+                while let Some(piece) = field.chunk().await.map_err(|e| form_fault(&e))? {
+                    begun.upload.write(&piece).await.map_err(Fault::from)?;
+                }
+                file = Some((begun, name, content_type));
+            }
+            Some(key @ ("network" | "channel_name" | "source")) => {
+                let key = key.to_owned();
+                let text = field.text().await.map_err(|e| form_fault(&e))?;
+                around.said.insert(key, json!(text));
+            }
+            // What else clients send means nothing here.
+            Some(_) | None => {}
+        }
+    }
+    let Some((begun, name, content_type)) = file else { return Err(bad("file", "is missing").into()) };
+    around.keep(begun, &name, content_type).await
+}
+
+/// `POST /v1/files/base64` {filename, content_base64, content_type?, network?, source?, channel_name?}.
+pub(crate) async fn upload_base64(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    announced(&headers, limits::UPLOAD_BYTES_MAX.div_ceil(3) * 4 + FORM_BYTES_MAX)?;
+    let mut around = Around { app: &app, headers: &headers, path: scope(&path), params: &params, said: Map::new() };
+    let mut sieve = base64::Sieve::default();
+    let mut begun: Option<Begun> = None;
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "the body broke off"))?;
+        let mut rest = piece.as_ref();
+        // The end of what is before the content is the moment to look at who has been named.
+        while !rest.is_empty() {
+            rest = sieve.take(rest)?;
+            if sieve.has_begun() && begun.is_none() {
+                around.said = sieve.said_so_far();
+                begun = Some(around.begin().await?);
+            }
+            if let Some(begun) = &mut begun {
+                begun.upload.write(&sieve.decoded()).await.map_err(Fault::from)?;
+            }
+        }
+    }
+    around.said = sieve.said()?;
+    let Some(begun) = begun else { return Err(bad("content_base64", "is missing").into()) };
+    let name = around.text("filename")?.ok_or_else(|| bad("filename", "is missing"))?.to_owned();
+    let content_type = around.text("content_type")?.map(str::to_owned);
+    around.keep(begun, &name, content_type).await
+}
+
+/// `GET /v1/files?limit&offset&channel_name&uploaded_by`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let number = |key: &str| match params.get(key) {
+        None => Ok(None),
+        Some(text) => text.parse::<usize>().map(Some).map_err(|_| bad(key, "a number")),
+    };
+    let text = |key: &str| params.get(key).filter(|text| !text.is_empty()).cloned();
+    let filter = FileFilter {
+        channel_name: text("channel_name"),
+        uploaded_by: text("uploaded_by"),
+        limit: number("limit")?,
+        offset: number("offset")?.unwrap_or(0),
+    };
+    let mut found = call.network.files(&call.caller, filter).await?;
+    for file in found.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten() {
+        *file = dated(file.take());
+    }
+    Ok(wire::ok(&found))
+}
+
+fn call(app: &App, headers: &HeaderMap, path: &Params, params: &Params, query_token: bool) -> Result<Call, Refusal> {
+    let mut body = Map::new();
+    if let Some(source) = params.get("source") {
+        let compat = headers.contains_key("x-workspace-token");
+        body.insert(if compat { "agent_name" } else { "agent_id" }.into(), json!(source));
+    }
+    auth::call(app, headers, params, path.get("network").map(String::as_str), &Value::Object(body), query_token)
+}
+
+/// `GET /v1/files/{id}`: the bytes, whole or a range. A page that shows them can only say its token in the URL.
+pub(crate) async fn get(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params, true)?;
+    let found = call.network.file(&call.caller, &named(&path, "id")).await?;
+    let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
+    let sent = Sent {
+        content: found.content,
+        tag: found.version,
+        content_type: text("content_type"),
+        filename: text("filename"),
+    };
+    resources::content(&call, &sent, &headers).await
+}
+
+/// `GET /v1/files/{id}/info`.
+pub(crate) async fn info(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params, false)?;
+    Ok(wire::ok(&dated(call.network.file(&call.caller, &named(&path, "id")).await?.entry)))
+}
+
+/// `DELETE /v1/files/{id}`.
+pub(crate) async fn remove(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params, false)?;
+    let id = named(&path, "id");
+    call.network.delete_file(&call.caller, &id).await?;
+    Ok(wire::ok(&json!({ "id": id, "status": "deleted" })))
+}

@@ -1,0 +1,133 @@
+//! Files of a workspace: content on its way in before it is known who brings it, and files by their ids.
+
+use crate::blobs::{Staging, Upload, to_hex};
+use crate::command::Look;
+use crate::network::Network;
+use rialto_engine::input::{Content, hash_from_hex};
+use rialto_engine::resources::{FileFilter, file_address};
+use rialto_engine::{AdminOp, Caller};
+use rialto_model::{ErrorCode, Fault, limits};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Whom content is counted for until it is known who brings it: no member has this number.
+const NOBODY: u32 = u32::MAX;
+
+/// What is said of a file that was brought.
+#[derive(Debug, Clone, Default)]
+pub struct NewFile {
+    /// Its name, without a path.
+    pub name: String,
+    /// Its content type.
+    pub content_type: Option<String>,
+    /// The channel it is for.
+    pub channel: Option<String>,
+}
+
+/// A file that may be read.
+#[derive(Debug, Clone)]
+pub struct FoundFile {
+    /// As workspace clients know it; its time is a stamp.
+    pub entry: Value,
+    /// Its version.
+    pub version: u64,
+    /// Where its bytes are.
+    pub content: Content,
+}
+
+impl Network {
+    /// Takes the content of a file in, at most [`limits::UPLOAD_BYTES_MAX`] of it, for somebody who may join here at least.
+    pub async fn begin_file(&self, caller: &Arc<Caller>) -> Result<Upload, Fault> {
+        let may = self.look(caller, Look::MayBring).await?;
+        let number = |key: &str| may.get(key).and_then(Value::as_u64);
+        let member = number("member").and_then(|n| u32::try_from(n).ok()).unwrap_or(NOBODY);
+        let staging = Staging {
+            size_max: limits::UPLOAD_BYTES_MAX,
+            ..Staging::new(self.number(), member, number("quota").unwrap_or(0))
+        };
+        Ok(self.handle.blobs.stage(staging).await?)
+    }
+
+    /// Keeps what was taken in as a file of the caller's, and gives the file. Where the network joins whoever speaks, this
+    /// is speaking.
+    pub async fn keep_file(&self, caller: &Arc<Caller>, mut upload: Upload, file: &NewFile) -> Result<Value, Fault> {
+        let id = self.free_file_id(caller).await?;
+        let address = file_address(&id, &file.name);
+        let asked = || self.look(caller, Look::MayWrite(address.clone()));
+        let may = match asked().await {
+            Err(fault) if fault.code == ErrorCode::NotAMember && caller.is_compat() => {
+                let ping = json!({ "type": "network.ping", "target": "core", "payload": {} });
+                for answered in self.emit(caller, ping.to_string().into()).await? {
+                    answered.result?;
+                }
+                asked().await?
+            }
+            answer => answer?,
+        };
+        let member = may.get("member").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        upload.is_brought_by(member.ok_or(ErrorCode::NotAMember)?);
+        let stored = upload.finish().await?;
+        let mut payload = Map::new();
+        payload.insert("address".into(), json!(address));
+        payload.insert("blob".into(), json!({ "sha256": to_hex(&stored.hash), "size": stored.size }));
+        if let Some(kind) = &file.content_type {
+            payload.insert("content_type".into(), json!(kind));
+        }
+        if let Some(channel) = &file.channel {
+            payload.insert("metadata".into(), json!({ "channel_name": channel.trim_start_matches("channel/") }));
+        }
+        self.told(caller, "network.resource.register", payload.into()).await?;
+        Ok(self.file(caller, &id).await?.entry)
+    }
+
+    /// Sends an event to `core` and sees that it was accepted.
+    async fn told(&self, caller: &Arc<Caller>, kind: &str, payload: Value) -> Result<(), Fault> {
+        let event = json!({ "type": kind, "target": "core", "payload": payload });
+        for answered in self.emit(caller, event.to_string().into()).await? {
+            answered.result?;
+        }
+        Ok(())
+    }
+
+    async fn free_file_id(&self, caller: &Arc<Caller>) -> Result<String, Fault> {
+        loop {
+            let [a, b, c, d, ..] = self.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?.sha256();
+            let id = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
+            if self.look(caller, Look::HasFile(id.clone())).await? == json!(false) {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// A file that the caller may read.
+    pub async fn file(&self, caller: &Arc<Caller>, id: &str) -> Result<FoundFile, Fault> {
+        let mut found = self.look(caller, Look::File(id.to_owned())).await?;
+        let blob = found.get("blob").cloned().unwrap_or_default();
+        let hash = blob.get("blob").and_then(Value::as_str).and_then(hash_from_hex);
+        let content = hash.zip(blob.get("size").and_then(Value::as_u64)).map(|(blob, size)| Content { blob, size });
+        Ok(FoundFile {
+            entry: found.get_mut("entry").map(Value::take).unwrap_or_default(),
+            version: found.get("version").and_then(Value::as_u64).unwrap_or(0),
+            content: content.ok_or(ErrorCode::Internal)?,
+        })
+    }
+
+    /// Files the caller may read, the newest first.
+    pub async fn files(&self, caller: &Arc<Caller>, filter: FileFilter) -> Result<Value, Fault> {
+        self.look(caller, Look::Files(filter)).await
+    }
+
+    /// Takes a file away: its owner does, and whoever manages the workspace without being a member.
+    pub async fn delete_file(&self, caller: &Arc<Caller>, id: &str) -> Result<(), Fault> {
+        let found = self.look(caller, Look::File(id.to_owned())).await?;
+        let address = found.get("address").and_then(Value::as_str).unwrap_or_default();
+        let has = |key: &str| found.get(key).and_then(Value::as_bool) == Some(true);
+        match (has("is_member"), has("manages")) {
+            (true, _) => self.told(caller, "network.resource.unregister", json!({ "address": address })).await,
+            (false, true) => self.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
+            (false, false) => {
+                Err(Fault::new(ErrorCode::Unauthenticated, "say who deletes it: source, and its session id as Bearer"))
+            }
+        }
+    }
+}
