@@ -6,8 +6,9 @@ use crate::place::{RunFile, RunNetwork};
 use crate::settings::Settings;
 use rialto_model::ErrorCode;
 use rialto_model::network::{Policy, Preset};
+use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::Secret;
-use rialto_node::{AdminOp, CreateNetwork, Network, Node, NodeConfig, OpenError};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, OpenError};
 use rialto_openagents::{App, FaceConfig};
 use rialto_serve::modprocess::ModProcess;
 use rialto_serve::stdio::Spawned;
@@ -201,6 +202,11 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
             answer => drop(answer.map_err(refused)?),
         }
     }
+    for name in forgotten(network, settings).await {
+        tracing::warn!(
+            "mod/{name} ran as a process and the configuration no longer says how: `rialto mod unload {name}` takes it off"
+        );
+    }
     for process in &settings.mods.processes {
         network.admin(AdminOp::SetMod(process.config.clone())).await.map_err(refused)?;
     }
@@ -213,6 +219,17 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
         }
     }
     Ok(())
+}
+
+/// Mods that ran as processes and have no command any more. They stay: a guard must not go by a line that is missing.
+async fn forgotten(network: &Network, settings: &Settings) -> Vec<String> {
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
+    let loaded = network.look(&operator, Look::Operator(Ledger::Mods)).await.unwrap_or_default();
+    let mods = loaded.get("mods").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+    let text = |one: &serde_json::Value, key: &str| one.get(key).and_then(|v| v.as_str()).map(str::to_owned);
+    let processes = mods.iter().filter(|one| text(one, "kind").as_deref() == Some("process"));
+    let known = |name: &String| settings.mods.processes.iter().any(|process| process.config.name.as_ref() == name);
+    processes.filter_map(|one| text(one, "name")).filter(|name| !known(name)).collect()
 }
 
 /// Starts the mods that run as processes.

@@ -426,6 +426,7 @@ impl Task {
 
     fn close_stream(&mut self, connection: u64, now: Clock) {
         self.joined.remove(&connection);
+        self.forget_joining(connection);
         if let Some(session) = self.sessions.close(connection) {
             self.engine.live.stream(session.member, false, now);
         }

@@ -320,6 +320,36 @@ async fn joins_wait_for_guards_and_what_follows_them_too() {
     node.stop().await;
 }
 
+#[tokio::test]
+async fn what_a_stream_sent_before_it_ended_is_taken_and_a_join_that_waits_is_not() {
+    let (node, network) = network().await;
+    let mut server = Stream::of(&network, "agent:server").await;
+    let alice = Stream::of(&network, "agent:alice").await;
+    server
+        .serve(json!({ "name": "g", "mode": "guard", "intercepts": ["app.*", "network.agent.join"],
+        "deadline_ms": limits::MOD_DEADLINE_MS_MAX }))
+        .await;
+    alice.send(&[note("a1", "agent:server"), note("a2", "agent:server")]).await;
+    let first = server.check().await;
+    network.close_stream(alice.connection).await;
+    assert_eq!(server.say(&first["ticket"], json!({ "verdict": "pass" })).await, None);
+    let second = server.check().await;
+    assert_eq!(server.say(&second["ticket"], json!({ "verdict": "pass" })).await, None);
+    let delivered = [server.next().await, server.next().await];
+    assert!(matches!(&delivered, [Heard::Delivered(a), Heard::Delivered(b)] if a["id"] == "a1" && b["id"] == "a2"));
+    // Nobody comes in by a stream that is gone.
+    let carol = Stream::new(&network);
+    let join = json!({ "id": "j", "type": "network.agent.join", "source": "agent:carol", "target": "core" });
+    carol.send(&[join, note("c1", "agent:server")]).await;
+    let check = server.check().await;
+    network.close_stream(carol.connection).await;
+    assert_eq!(server.say(&check["ticket"], json!({ "verdict": "pass" })).await, None);
+    assert!(server.is_quiet().await);
+    server.send(&[note("s1", "agent:carol")]).await;
+    assert_eq!(server.next().await, refused("s1", "unknown_target"));
+    node.stop().await;
+}
+
 async fn join_seed(network: &Network, name: &str) -> Result<(), String> {
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
     try_send(network, &operator(), event).await.map(drop)

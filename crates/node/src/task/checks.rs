@@ -297,6 +297,7 @@ impl Task {
                     answered: Vec::new(),
                     answers: Answers::default(),
                     emitter: Some(Box::new(emitter)),
+                    session: None,
                 };
                 self.go_on(held, None, now);
             }

@@ -38,7 +38,17 @@ impl Task {
         };
         let answered = Vec::with_capacity(texts.len());
         let answers = Answers::default();
-        let held = Held { connection, caller: caller.clone(), texts, at: 0, reply, answered, answers, emitter: None };
+        let held = Held {
+            connection,
+            caller: caller.clone(),
+            texts,
+            at: 0,
+            reply,
+            answered,
+            answers,
+            emitter: None,
+            session: None,
+        };
         self.go_on(held, None, now);
         if let (true, Some(Then::Answers(_, answers, _))) = (backwards, self.then.last_mut()) {
             answers.reverse();

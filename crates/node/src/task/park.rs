@@ -8,13 +8,13 @@ use super::intake::Detour;
 use super::{Task, Then};
 use crate::blobs::{BlobError, Staging};
 use crate::command::{Answered, Out, Reply};
-use crate::metrics::Counters;
+use crate::metrics::{Counters, ModOutcome};
 use crate::schema::{Schema, Validators};
 use crate::texts::Texts;
 use rialto_engine::input::{Answers, Content, Question};
 use rialto_engine::mods::Runs;
 use rialto_engine::mods::external::{Check, Checked, Outcome};
-use rialto_engine::{Caller, Clock, MemberId};
+use rialto_engine::{Caller, Clock, MemberId, SessionRef};
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub(super) struct Held {
     pub(super) answers: Answers,
     /// The mod that sends these.
     pub(super) emitter: Option<Box<Emitter>>,
+    /// As whom a stream had joined when these came: they are taken although it may have ended since.
+    pub(super) session: Option<SessionRef>,
 }
 
 /// The texts of one source that wait.
@@ -179,7 +181,7 @@ impl Task {
     /// Puts texts behind what waits of their source.
     pub(super) fn park_behind(&mut self, source: &Source, held: Held) {
         let (events, bytes) = (held.left(), held.texts.bytes());
-        let Some(lane) = self.lanes.get_mut(source) else { return };
+        let Some(lane) = self.lanes.get_mut(source) else { return self.refuse_held(held, &too_many()) };
         if lane.events + events > limits::PARKED_EVENTS_MAX || lane.bytes + bytes > limits::PARKED_BYTES_MAX {
             return self.refuse_held(held, &too_many());
         }
@@ -364,7 +366,7 @@ impl Task {
     pub(super) fn go_on(&mut self, mut held: Held, resumed: Option<&Source>, now: Clock) {
         let stream = matches!(held.reply, Reply::Stream(..));
         let bound = |session| Caller { stream: session, ..Caller::default() };
-        let mut joined = bound(self.joined.get(&held.connection).copied().filter(|_| stream));
+        let mut joined = bound(self.joined.get(&held.connection).copied().or(held.session).filter(|_| stream));
         let mut opened = Vec::new();
         let texts = std::mem::take(&mut held.texts);
         while let Some(text) = texts.get(held.at) {
@@ -379,7 +381,7 @@ impl Task {
             let answered = match decided {
                 Ok(answered) => answered,
                 Err(detour) => {
-                    let held = self.split(held, texts, &mut opened);
+                    let held = Held { session: joined.stream, ..self.split(held, texts, &mut opened) };
                     return match *detour {
                         Detour::Behind(source) => self.park_behind(&source, held),
                         Detour::Ask(source, question, answers) => {
@@ -423,7 +425,21 @@ impl Task {
         held
     }
 
+    /// A stream ended whose join still waits: it does not come, nor what it would have sent.
+    pub(super) fn forget_joining(&mut self, connection: u64) {
+        let Some(lane) = self.joining.remove(&connection).and_then(|source| self.lanes.get_mut(&source)) else {
+            return;
+        };
+        for held in lane.queue.iter_mut().chain(&mut lane.asking).filter(|held| held.connection == connection) {
+            // Its place stays: the lane goes on behind it.
+            held.at = held.texts.len();
+        }
+    }
+
     fn refuse_held(&mut self, held: Held, fault: &Fault) {
+        if let Some(emitter) = &held.emitter {
+            self.shared.mods.count(&emitter.name, ModOutcome::Dropped, 0);
+        }
         let (reply, answers) = held.refuse(fault, true);
         self.then.push(Then::Answers(reply, answers, Vec::new()));
     }
