@@ -1,6 +1,9 @@
 //! Mods that run elsewhere: who waits for them and who does not, what becomes of those that do not answer.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "mods/seeds.rs"]
+mod seeds;
+
 use rialto_model::limits;
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
