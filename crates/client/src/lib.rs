@@ -34,7 +34,7 @@ pub use http::{Acked, BatchResult, Body, Emitted, Http};
 pub use join::{JoinOptions, Joined};
 pub use link::{Closed, Link};
 pub use query::EventQuery;
-pub use resources::{ResourceQuery, Upload};
+pub use resources::{ResourceQuery, StagedBlob, Upload};
 pub use secret::Secret;
 pub use sse::Tail;
 pub use stream::{Sender, Stream};

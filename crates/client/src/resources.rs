@@ -47,6 +47,39 @@ pub struct Upload {
     pub if_version: Option<u64>,
 }
 
+/// Content that waits to be named.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct StagedBlob {
+    /// Its SHA-256, in hex.
+    pub sha256: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The bytes of a reader, read piece by piece, away from the runtime's threads.
+fn payload(mut reader: impl Read + Send + 'static) -> Payload {
+    let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, std::io::Error>>(PIECES_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            let mut piece = vec![0; PIECE_BYTES];
+            let read = match reader.read(&mut piece) {
+                Ok(0) => return,
+                Ok(n) => Ok(Bytes::from(piece).slice(..n)),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+            let failed = read.is_err();
+            if pieces_in.blocking_send(read).is_err() || failed {
+                return;
+            }
+        }
+    });
+    let stream = futures_util::stream::unfold(pieces, |mut pieces| async move {
+        pieces.recv().await.map(|piece| (piece.map(Frame::data), pieces))
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
 /// The path of a resource: `resource/file/a/b` without its first word, each part encoded.
 fn path_of(address: &str) -> String {
     let parts: Vec<String> = address.trim_start_matches("resource/").split('/').map(encode).collect();
@@ -109,7 +142,7 @@ impl Http {
         address: &str,
         upload: &Upload,
         length: Option<u64>,
-        mut reader: impl Read + Send + 'static,
+        reader: impl Read + Send + 'static,
     ) -> Result<Value, ClientError> {
         let query =
             query_string([("description", upload.description.clone()), ("permissions", upload.permissions.clone())]);
@@ -121,27 +154,18 @@ impl Http {
             0 => ("if-none-match", "*".to_owned()),
             n => ("if-match", format!("\"{n}\"")),
         }));
-        let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, std::io::Error>>(PIECES_AHEAD);
-        tokio::task::spawn_blocking(move || {
-            loop {
-                let mut piece = vec![0; PIECE_BYTES];
-                let read = match reader.read(&mut piece) {
-                    Ok(0) => return,
-                    Ok(n) => Ok(Bytes::from(piece).slice(..n)),
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                    Err(error) => Err(error),
-                };
-                let failed = read.is_err();
-                if pieces_in.blocking_send(read).is_err() || failed {
-                    return;
-                }
-            }
-        });
-        let stream = futures_util::stream::unfold(pieces, |mut pieces| async move {
-            pieces.recv().await.map(|piece| (piece.map(Frame::data), pieces))
-        });
-        let body: Payload = StreamBody::new(stream).boxed_unsync();
-        self.upload(Method::PUT, url, body, &headers, UPLOAD_WAIT).await
+        self.upload(Method::PUT, url, payload(reader), &headers, UPLOAD_WAIT).await
+    }
+
+    /// `POST /v1/blobs`: the reader's bytes become content that an event of the caller's may name.
+    pub async fn stage(
+        &self,
+        length: Option<u64>,
+        reader: impl Read + Send + 'static,
+    ) -> Result<StagedBlob, ClientError> {
+        let url = self.endpoint().call(self.network(), "blobs");
+        let headers: Vec<(&str, String)> = length.map(|n| ("content-length", n.to_string())).into_iter().collect();
+        self.upload(Method::POST, url, payload(reader), &headers, UPLOAD_WAIT).await
     }
 
     /// `POST /v1/invoke/{tool}`: calls a tool and waits for what ends the call.

@@ -3,7 +3,7 @@
 use crate::endpoint::encode;
 use crate::error::ClientError;
 use crate::event::Event;
-use crate::http::{ANSWER_WAIT, Http};
+use crate::http::{ANSWER_WAIT, Body, Http};
 use crate::query::query_string;
 use hyper::Method;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,14 @@ impl Http {
     /// `GET /v1/work/{id}`: by its id, or by the name the caller gave it.
     pub async fn work(&self, id: &str) -> Result<Value, ClientError> {
         self.get(&format!("work/{}", encode(id))).await
+    }
+
+    /// `GET /v1/work/{id}/artifacts/{artifact}`: the bytes of an artifact that is kept as content; `range` as in the
+    /// `Range` header, without `bytes=`.
+    pub async fn work_artifact(&self, id: &str, artifact: &str, range: Option<&str>) -> Result<Body, ClientError> {
+        let path = format!("work/{}/artifacts/{}", encode(id), encode(artifact));
+        let headers: Vec<(&str, String)> = range.map(|r| ("range", format!("bytes={r}"))).into_iter().collect();
+        self.open(Method::GET, self.endpoint().call(self.network(), &path), None, &headers).await
     }
 
     /// `GET /v1/work/{id}/events` after a cursor; waits up to `wait_s` (at most 60 s) when there is nothing yet.

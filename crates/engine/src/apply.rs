@@ -384,6 +384,7 @@ fn change(state: &mut State, change: &Change) {
         Change::Purged { through } => purge(state, *through),
         Change::Redacted { seq } => {
             state.book.redacted.insert(*seq);
+            work::redacted(state, *seq);
         }
         Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
         Change::ProfileRevised { revision } => state.book.profile_revision = *revision,

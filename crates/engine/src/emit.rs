@@ -166,7 +166,7 @@ fn emitted<'d, 'a>(
     if workspace::acts(state, &draft) {
         return workspace::act(state, live, draft, input, now, fx);
     }
-    let involved = work::involve(state, live, &mut draft, now, fx)?;
+    let involved = work::involve(state, live, &mut draft, &input.answers, now, fx)?;
     let mut accepted = commit(state, live, draft, now, fx)?;
     if let Some(involved) = involved {
         involved.finish(state, &mut accepted, now, fx);

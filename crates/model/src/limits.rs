@@ -110,6 +110,10 @@ pub const WORK_CLOSED_KEPT_MAX: usize = 20_000;
 pub const ARTIFACTS_MAX: usize = 256;
 /// Chunks of one artifact; more is `too_large`.
 pub const ARTIFACT_CHUNKS_MAX: u32 = 10_000;
+/// Chunks of one work unit that are kept as content of their own; more is `too_large`.
+pub const WORK_BLOBS_PER_UNIT_MAX: usize = 1024;
+/// Chunks of all work units of a network that are kept as content of their own; more is `network_full`.
+pub const WORK_BLOBS_MAX: usize = 100_000;
 /// Characters of an id, context, skill or artifact name a client gives to work; more is `invalid_event`.
 pub const WORK_TEXT_CHARS_MAX: usize = 128;
 /// Threads of one network that something is left of; another one is `network_full`.

@@ -286,6 +286,13 @@ pub enum Look {
     },
     /// One work unit, by id.
     Work(String),
+    /// One artifact of a unit, with its content's place.
+    Artifact {
+        /// The unit.
+        id: String,
+        /// The artifact.
+        artifact: String,
+    },
     /// Positions of a unit's events.
     WorkLog {
         /// The unit.

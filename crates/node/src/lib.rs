@@ -41,7 +41,7 @@ pub use outgoing::Part;
 pub use query::{Query, QueryResult};
 pub use resources::{Called, FoundResource};
 pub use texts::Texts;
-pub use work::{Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
+pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;

@@ -60,6 +60,17 @@ impl Network {
         })
     }
 
+    /// Begins an upload of content that an event of the caller's will name.
+    pub async fn stage(&self, caller: &Arc<Caller>, expected: Option<u64>) -> Result<Upload, Fault> {
+        let may = self.look(caller, Look::MayBring).await?;
+        let number = |key: &str| may.get(key).and_then(Value::as_u64);
+        let member = number("member").and_then(|n| u32::try_from(n).ok());
+        let member =
+            member.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"))?;
+        let staging = Staging { expected, ..Staging::new(self.number(), member, number("quota").unwrap_or(0)) };
+        Ok(self.handle.blobs.stage(staging).await?)
+    }
+
     /// Begins an upload for a resource that the caller may write, or that does not exist yet. Gives its version.
     pub async fn upload(
         &self,

@@ -3,6 +3,7 @@
 use crate::command::Look;
 use crate::network::Network;
 use crate::query::Query;
+use rialto_engine::input::Content;
 use rialto_engine::work::WorkAct;
 use rialto_engine::{Caller, EventRecord, UnitFilter};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState, limits};
@@ -59,6 +60,19 @@ fn is_over(unit: &Value) -> bool {
     unit.get("state").and_then(Value::as_str).and_then(WorkState::from_wire).is_none_or(WorkState::is_terminal)
 }
 
+/// An artifact that is kept as content.
+#[derive(Debug, Clone)]
+pub struct FoundArtifact {
+    /// Its name.
+    pub name: Option<String>,
+    /// What kind of content it is.
+    pub content_type: Option<String>,
+    /// The event that brought the last of it.
+    pub seq: Seq,
+    /// Its content, in order.
+    pub contents: Vec<Content>,
+}
+
 /// Whether this event ends its unit.
 pub fn ends_work(record: &EventRecord) -> bool {
     work_state(record).is_some_and(WorkState::is_terminal)
@@ -90,6 +104,21 @@ impl Network {
         let unit = self.look(caller, Look::Work(id.to_owned())).await?;
         self.committed(last_seq(&unit)).await?;
         Ok(unit)
+    }
+
+    /// An artifact that is kept as content, for whoever may see its unit.
+    pub async fn artifact(&self, caller: &Arc<Caller>, id: &str, artifact: &str) -> Result<FoundArtifact, Fault> {
+        let look = Look::Artifact { id: id.to_owned(), artifact: artifact.to_owned() };
+        let found = self.look(caller, look).await?;
+        self.committed(last_seq(&found)).await?;
+        let text = |key: &str| found.get(key).and_then(Value::as_str).map(str::to_owned);
+        let blobs = found.get("blobs").cloned().unwrap_or_default();
+        Ok(FoundArtifact {
+            name: text("name"),
+            content_type: text("content_type"),
+            seq: found.get("seq").and_then(Value::as_u64).unwrap_or(0),
+            contents: serde_json::from_value(blobs).map_err(|_| Fault::from(ErrorCode::Internal))?,
+        })
     }
 
     /// Events of a unit after a position, oldest first: at most `limit`, and no more than a page of bytes.

@@ -80,6 +80,11 @@ async fn furnish(server: &Server, network: Network, mark: &str) -> Place {
     let upload =
         json!({ "filename": format!("{mark}.txt"), "content_base64": content, "content_type": format!("text/{mark}") });
     let upload = http.post(&format!("{base}/files/base64")).bearer(&sessions[0]).json(&upload).await.data();
+    let blob = http.post(&format!("{base}/blobs")).bearer(&sessions[1]).json(&json!(mark)).await.data();
+    let artifact = json!({ "id": "paper", "name": mark, "blob": { "sha256": blob["sha256"], "content_type": mark } });
+    let payload = json!({ "work": work, "artifact": artifact });
+    let handed = json!({ "type": "work.artifact", "target": "core", "payload": payload });
+    http.post(&format!("{base}/events")).bearer(&sessions[1]).json(&handed).await.data();
     let room =
         http.post(&format!("{base}/rooms")).bearer(&sessions[0]).json(&json!({ "peer": "agent:ben" })).await.data();
     let admin_path = format!("/v1/admin/networks/{}", network.id);
@@ -146,6 +151,7 @@ async fn paths(http: &mut Http, own: &Place, hidden: &Place) -> Vec<String> {
                     .replace("{id}", id)
                     .replace("{channel}/{thread}", "general/thread_0001")
                     .replace("{kind}/{path}", "file/paper")
+                    .replace("{artifact}", "paper")
                     .replace("{name}", "team")
                     .replace("{label}", "first")
                     .replace("{address}", "agent:ana");
@@ -265,6 +271,7 @@ async fn credentials_of_another_network_are_nonsense() {
             "work",
             "work/job",
             "work/job/events",
+            "work/job/artifacts/paper",
             "work/job/stream",
             "files",
         ] {

@@ -174,7 +174,7 @@ fn rules(said: &[String]) -> Result<Option<Value>, CliError> {
 }
 
 /// A media type by the file's name, for the few that people read.
-fn guess(file: &Path) -> Option<String> {
+pub(crate) fn guess(file: &Path) -> Option<String> {
     let kind = match file.extension()?.to_str()? {
         "md" => "text/markdown",
         "txt" | "log" => "text/plain",

@@ -32,9 +32,11 @@ fn what(event: &Event) -> String {
     }
     if let Some(artifact) = payload.get("artifact") {
         let name = artifact.get("name").or(artifact.get("id")).and_then(Value::as_str).unwrap_or_default();
-        let size = artifact.get("parts").map_or(0, |parts| parts.to_string().len());
+        let size = artifact.pointer("/blob/size").and_then(Value::as_u64);
+        let inline = || artifact.get("parts").map_or(0, |parts| parts.to_string().len());
+        let size = size.unwrap_or_else(|| u64::try_from(inline()).unwrap_or(u64::MAX));
         let more = if payload.get("last") == Some(&Value::Bool(false)) { ", more follows" } else { "" };
-        parts.push(format!("artifact {} ({}{more})", safe_line(name), bytes(u64::try_from(size).unwrap_or(u64::MAX))));
+        parts.push(format!("artifact {} ({}{more})", safe_line(name), bytes(size)));
     }
     let texts = ["/content", "/message/content", "/message", "/reason", "/error/message"];
     if let Some(text) = texts.iter().find_map(|at| payload.pointer(at)?.as_str()) {

@@ -1,6 +1,7 @@
 //! `work …`: asking, doing, answering, refusing, following; and what is left after `kill -9`.
 
 use crate::ids;
+use crate::support::http::Http;
 use crate::support::{Node, Ran, Running, until};
 use crate::talk::free_port;
 use serde_json::{Value, json};
@@ -181,11 +182,27 @@ fn waiting_for_the_end() {
     assert!(asked.out.contains("red?"), "{asked:?}");
 }
 
-#[test]
-fn a_large_file_comes_in_chunks() {
-    let node = three();
+/// Ends that are told apart: what of a file is asked for, and what comes back.
+async fn bytes(http: &Http, path: &str, bearer: &str, range: &str) -> (u16, String, Vec<u8>) {
+    let bearer = format!("Bearer {bearer}");
+    let mut headers = vec![("authorization", bearer.as_str())];
+    headers.extend((!range.is_empty()).then_some(("range", range)));
+    let response = http.open("GET", path, &headers, "").await.unwrap();
+    let place = response.headers().get("content-range").map_or("", |v| v.to_str().unwrap()).to_owned();
+    let status = response.status().as_u16();
+    (status, place, http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes().to_vec())
+}
+
+fn session(http: &Http, name: &str, token: &str) -> impl Future<Output = String> {
+    let (http, join) = (http.clone(), json!({ "agent_id": name, "credentials": { "token": token } }));
+    async move { http.post("/v1/join", "", &join).await.data()["session_id"].as_str().unwrap().to_owned() }
+}
+
+#[tokio::test]
+async fn a_large_file_is_content_that_outlives_a_kill() {
+    let mut node = three();
     let id = ask(&node, "bob", "");
-    let text = "grüße ".repeat(100_000); // 800 kB, cut inside of characters if one is careless
+    let text = "gr\u{fc}\u{df}e ".repeat(400_000); // 3.2 MB
     std::fs::write(node.path("big.txt"), &text).unwrap();
     std::fs::write(node.path("noise.bin"), [0xff, 0x00, 0x80]).unwrap();
     for name in ["big.txt", "noise.bin"] {
@@ -193,19 +210,69 @@ fn a_large_file_comes_in_chunks() {
         node.words(&["work", "artifact", &id, file.to_str().unwrap(), "--as", "bob"]).ok();
     }
     let show = node.words(&["work", "show", &id, "--as", "alice", "--json"]).ok().json();
-    let artifacts = show["artifacts"].as_array().unwrap();
-    assert_eq!((&artifacts[0]["id"], &artifacts[0]["chunks"]), (&json!("big.txt"), &json!(4)));
-    assert_eq!((&artifacts[0]["last"], &artifacts[1]["last"]), (&json!(true), &json!(true)));
-    let parts = |name: &str| {
-        let events = show["events"].as_array().unwrap().iter().map(|e| &e["event"]["payload"]);
-        events.filter(|p| p["artifact"]["id"] == name).map(|p| p["artifact"]["parts"][0].clone()).collect::<Vec<_>>()
+    let expected = json!({
+        "id": "big.txt", "name": "big.txt", "chunks": 1, "bytes": text.len(), "last": true, "content": true,
+        "content_type": "text/plain",
+    });
+    assert_eq!(show["artifacts"][0], expected);
+    assert_eq!((&show["artifacts"][1]["id"], &show["artifacts"][1]["content"]), (&json!("noise.bin"), &Value::Null));
+    // More of it, by hand: uploaded, then named.
+    let http = Http::new(node.url());
+    let (bob, carol) =
+        (session(&http, "agent:bob", &node.token).await, session(&http, "agent:carol", &node.token).await);
+    let staged = http.call("POST", "/v1/blobs", &bob, "and more").await.unwrap().data();
+    assert_eq!(staged["size"], 8);
+    let named = |work: &str, sha256: &Value, append: bool| {
+        let blob = json!({ "sha256": sha256, "size": 8 });
+        let payload =
+            json!({ "work": work, "artifact": { "id": "log", "blob": blob }, "append": append, "last": false });
+        json!({ "type": "work.artifact", "target": "core", "payload": payload })
     };
-    let whole: String = parts("big.txt").iter().map(|part| part["text"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(whole, text);
-    assert_eq!(parts("noise.bin"), [json!({ "base64": "/wCA" })]);
+    // A hash that another uploaded means no more than one that nobody did.
+    let theirs = http.call("POST", "/v1/blobs", &carol, "carol's!").await.unwrap().data();
+    let foreign = http.post("/v1/events", &bob, &named(&id, &theirs["sha256"], false)).await;
+    let nobodys = http.post("/v1/events", &bob, &named(&id, &json!("0".repeat(64)), false)).await;
+    assert_eq!((foreign.status, foreign.json()["error"].clone()), (nobodys.status, nobodys.json()["error"].clone()));
+    assert_eq!(foreign.code(), "unknown_target");
+    http.post("/v1/events", &bob, &named(&id, &staged["sha256"], false)).await.data();
+    http.post("/v1/events", &bob, &named(&id, &staged["sha256"], true)).await.data();
+
+    let all = |node: &Node| {
+        let out = node.path("fetched");
+        let path = out.to_str().unwrap();
+        node.words(&["work", "fetch", &id, "big.txt", "--output", path, "--as", "alice"]).ok();
+        assert!(std::fs::read(&out).unwrap() == text.as_bytes());
+        node.words(&["work", "fetch", &id, "noise.bin", "--output", path, "--as", "alice"]).ok();
+        assert_eq!(std::fs::read(&out).unwrap(), [0xff, 0x00, 0x80]);
+        let log = node.words(&["work", "fetch", &id, "log", "--as", "bob"]).ok();
+        assert_eq!(log.out, "and moreand more");
+        node.words(&["work", "fetch", &id, "log", "--as", "carol"]).fails(3, "work list");
+        node.words(&["work", "fetch", &id, "--as", "alice"]).fails(3, "big.txt, noise.bin, log");
+        node.words(&["work", "fetch", &id, "else", "--as", "alice"]).fails(3, "big.txt, noise.bin, log");
+    };
+    all(&node);
+    node.kill();
+    node.restart();
+    all(&node);
+    // Ranges go over chunks; who takes no part learns nothing.
+    let http = Http::new(node.url());
+    let (alice, carol) =
+        (session(&http, "agent:alice", &node.token).await, session(&http, "agent:carol", &node.token).await);
+    let path = format!("/v1/work/{id}/artifacts/log");
+    let part = bytes(&http, &path, &alice, "bytes=4-10").await;
+    assert_eq!(part, (206, "bytes 4-10/16".to_owned(), b"moreand".to_vec()));
+    assert_eq!(bytes(&http, &path, &alice, "bytes=16-").await.0, 416);
+    let strange = http.get(&path, &carol).await;
+    let missing = http.get("/v1/work/work_00000000000000000000000000/artifacts/log", &carol).await;
+    assert_eq!((strange.status, strange.code()), (missing.status, missing.code()));
+    assert_eq!(http.get(&format!("/v1/work/{id}/artifacts/noise.bin"), &alice).await.code(), "resource_not_found");
+    assert_eq!(http.get(&format!("/v1/work/{id}/artifacts/none"), &alice).await.code(), "unknown_target");
+    assert_eq!(http.call("POST", "/v1/blobs", &node.token, "x").await.unwrap().code(), "not_a_member");
+    node.line("verify").ok();
+    // The same name again replaces it.
     node.typed(&format!("work artifact {id} - --name big.txt --as bob"), "short").ok();
-    let show = node.words(&["work", "show", &id, "--as", "alice", "--json"]).ok().json();
-    assert_eq!(show["artifacts"][0]["chunks"], 1, "the same name again replaces it");
+    assert_eq!(node.words(&["work", "fetch", &id, "big.txt", "--as", "alice"]).ok().out, "short");
+    node.line("verify").ok();
 }
 
 #[test]

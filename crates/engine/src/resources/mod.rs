@@ -166,7 +166,8 @@ impl State {
 
     /// Every blob the network names, once per place that does.
     pub fn blobs(&self) -> impl Iterator<Item = ([u8; 32], u64)> {
-        self.book.resources.values().flat_map(Resource::blobs).map(|content| (content.blob, content.size))
+        let made = self.book.units.values().flat_map(crate::work::Unit::blobs);
+        self.book.resources.values().flat_map(Resource::blobs).chain(made).map(|content| (content.blob, content.size))
     }
 
     pub(crate) fn has_room_for_resource(&self) -> bool {

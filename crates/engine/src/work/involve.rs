@@ -3,11 +3,11 @@
 //! Order of checks: the unit is known, the sender takes part, the unit is open, the move is legal, the target fits.
 
 use super::open::{closed, due, open, send_to, unknown};
-use super::unit::{Artifact, Place, Unit, UnitNo, WorkAct, WorkMark};
-use super::wish::{Said, Wish};
+use super::unit::{Artifact, Chunk, Place, Unit, UnitNo, WorkAct, WorkMark};
+use super::wish::{Body, Made, Said, Wish};
 use super::{expire, list};
 use crate::emit::Draft;
-use crate::input::{Accepted, Clock, Effects};
+use crate::input::{Accepted, Answers, Clock, Content, Effects, Question, Stop};
 use crate::presence::Live;
 use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
@@ -53,12 +53,13 @@ pub(crate) fn involve(
     state: &State,
     live: &mut Live,
     draft: &mut Draft<'_, '_>,
+    answers: &Answers,
     now: Clock,
     fx: &Effects,
-) -> Result<Option<Involved>, Fault> {
+) -> Result<Option<Involved>, Stop> {
     let kind = draft.envelope.kind.as_ref();
     let mark = match kind {
-        "work.update" | "work.artifact" | "work.answer" | "work.cancel" => act(state, live, draft, now)?,
+        "work.update" | "work.artifact" | "work.answer" | "work.cancel" => act(state, live, draft, answers, now)?,
         _ => match Wish::read(&draft.metadata)? {
             Some(wish) => Some(message(state, live, draft, wish, now, fx)?),
             None if state.work.replies.is_empty() => None,
@@ -67,9 +68,8 @@ pub(crate) fn involve(
     };
     let Some(mark) = mark else { return Ok(None) };
     if draft.metadata.ephemeral == Some(true) {
-        return Err(
-            Fault::new(ErrorCode::InvalidEvent, "what changes work is not ephemeral").field("metadata.ephemeral")
-        );
+        let text = "what changes work is not ephemeral";
+        return Err(Fault::new(ErrorCode::InvalidEvent, text).field("metadata.ephemeral").into());
     }
     let id = match &mark.act {
         WorkAct::Open(unit) => unit.id.clone(),
@@ -117,7 +117,13 @@ fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, stamp: u64) -> 
 }
 
 /// `work.update`, `work.artifact`, `work.answer`, `work.cancel`. Nothing for progress that is never stored.
-fn act(state: &State, live: &mut Live, draft: &mut Draft<'_, '_>, now: Clock) -> Result<Option<WorkMark>, Fault> {
+fn act(
+    state: &State,
+    live: &mut Live,
+    draft: &mut Draft<'_, '_>,
+    answers: &Answers,
+    now: Clock,
+) -> Result<Option<WorkMark>, Stop> {
     let said = Said::read(&draft.envelope.payload)?;
     let by = draft.member;
     let (no, unit, part) = known(state, &said.work, by)?;
@@ -139,12 +145,12 @@ fn act(state: &State, live: &mut Live, draft: &mut Draft<'_, '_>, now: Clock) ->
             let executor = executes(unit, part, by)?;
             let to = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
             legal(unit, to, Actor::Executor)?;
-            let artifact = artifact(&said, unit)?;
+            let artifact = artifact(state, &said, unit, by, answers)?;
             WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, stamp) }
         }
         _ => {
             if part != Part::Requester {
-                return Err(not_yours(unit, part, "its requester"));
+                return Err(not_yours(unit, part, "its requester").into());
             }
             let (act, to) = match kind {
                 "work.cancel" => (WorkAct::Move, WorkState::Canceled),
@@ -215,10 +221,61 @@ fn legal(unit: &Unit, to: WorkState, by: Actor) -> Result<(), Fault> {
         .details(details))
 }
 
-fn artifact(said: &Said, unit: &Unit) -> Result<Artifact, Fault> {
-    let (id, name, bytes) = said.artifact()?;
-    let (append, last) = (said.flag("append")?, said.flag("last")?);
+/// What was uploaded before by the one who names it: whoever did not learns nothing of it, not even whether it exists.
+fn content(
+    state: &State,
+    body: &Body,
+    unit: &Unit,
+    by: MemberId,
+    replaced: usize,
+    answers: &Answers,
+) -> Result<Option<Content>, Stop> {
+    let Body::Blob { sha256, size, .. } = body else { return Ok(None) };
+    let field = "payload.artifact.blob";
+    if unit.blobs().count().saturating_sub(replaced) >= limits::WORK_BLOBS_PER_UNIT_MAX {
+        let text = format!("a unit keeps at most {} chunks as content", limits::WORK_BLOBS_PER_UNIT_MAX);
+        return Err(Fault::new(ErrorCode::TooLarge, text).field(field).into());
+    }
+    if state.work.blobs.saturating_sub(replaced) >= limits::WORK_BLOBS_MAX {
+        return Err(Fault::new(ErrorCode::NetworkFull, "the network's work keeps all the content it may").into());
+    }
+    let Some(content) = answers.blobs.iter().find(|content| content.blob == *sha256) else {
+        return Err(Stop::Ask(Box::new(Question::Blob { by, sha256: *sha256 })));
+    };
+    if size.is_some_and(|size| size != content.size) {
+        let text = format!("{field}: the content has {} bytes", content.size);
+        return Err(Fault::new(ErrorCode::InvalidArgument, text).field(field).into());
+    }
+    Ok(Some(*content))
+}
+
+/// The artifact as it is after this event; of its chunks only the new one.
+fn artifact(state: &State, said: &Said, unit: &Unit, by: MemberId, answers: &Answers) -> Result<Artifact, Stop> {
+    let Made { id, name, body } = said.artifact()?;
     let known = unit.artifacts.iter().find(|a| a.id.as_ref() == id);
+    let mut artifact = counted(said, unit, known, &id, name)?;
+    let replaced = known.filter(|_| artifact.begins_anew()).map_or(0, |known| known.blobs.len());
+    let content = content(state, &body, unit, by, replaced, answers)?;
+    artifact.bytes = match (&body, content) {
+        (Body::Parts(bytes), _) => artifact.bytes.saturating_add(*bytes),
+        (Body::Blob { .. }, content) => artifact.bytes.saturating_add(content.map_or(0, |c| c.size)),
+    };
+    if let Body::Blob { content_type: Some(kind), .. } = body {
+        artifact.content_type = Some(kind.into());
+    }
+    artifact.blobs = content.into_iter().map(|content| Chunk { seq: 0, content }).collect();
+    Ok(artifact)
+}
+
+/// The artifact with one chunk more, or the first of a new one.
+fn counted(
+    said: &Said,
+    unit: &Unit,
+    known: Option<&Artifact>,
+    id: &str,
+    name: Option<String>,
+) -> Result<Artifact, Fault> {
+    let (append, last) = (said.flag("append")?, said.flag("last")?);
     let refuse = |code, text: String| Err(Fault::new(code, text).field("payload.artifact"));
     match known {
         None if append => refuse(ErrorCode::InvalidArgument, format!("there is no artifact {id:?} to append to")),
@@ -235,13 +292,15 @@ fn artifact(said: &Said, unit: &Unit) -> Result<Artifact, Fault> {
             id: known.id.clone(),
             name: name.map(Into::into).or_else(|| known.name.clone()),
             chunks: known.chunks + 1,
-            bytes: known.bytes.saturating_add(bytes),
+            bytes: known.bytes,
             last,
+            content_type: known.content_type.clone(),
+            blobs: Vec::new(),
         }),
         // Whole, or the first of its chunks; a known one is replaced.
         None | Some(_) => {
             let last = last || !said.payload.contains_key("last");
-            Ok(Artifact { id: id.into(), name: name.map(Into::into), chunks: 1, bytes, last })
+            Ok(Artifact { id: id.into(), name: name.map(Into::into), chunks: 1, last, ..Artifact::default() })
         }
     }
 }

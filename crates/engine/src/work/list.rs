@@ -1,6 +1,6 @@
 //! Looking at units: one by its id, and those of a member, newest first.
 
-use super::unit::{Place, Unit, UnitNo};
+use super::unit::{Artifact, Place, Unit, UnitNo};
 use crate::history::Viewer;
 use crate::input::Clock;
 use crate::presence::Live;
@@ -37,6 +37,21 @@ pub(super) fn is_untaken(unit: &Unit) -> bool {
     unit.is_open() && unit.executor.is_none()
 }
 
+/// An artifact as participants see it: what it is, not where it is kept.
+fn shown(artifact: &Artifact) -> Value {
+    let mut out = json!({
+        "id": artifact.id, "chunks": artifact.chunks, "bytes": artifact.bytes, "last": artifact.last,
+    });
+    let Some(map) = out.as_object_mut() else { return out };
+    let optional = [
+        ("name", artifact.name.as_deref().map(Value::from)),
+        ("content_type", artifact.content_type.as_deref().map(Value::from)),
+        ("content", artifact.is_content().then_some(Value::Bool(true))),
+    ];
+    map.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    out
+}
+
 impl State {
     /// A unit as JSON.
     pub fn unit_entry(&self, live: &Live, unit: &Unit, now: Clock) -> Value {
@@ -45,7 +60,7 @@ impl State {
         let mut out = json!({
             "id": unit.id, "kind": unit.kind, "state": unit.state, "requester": address(unit.requester), "executor": unit.executor.and_then(address),
             "opened_at": unit.opened_at, "updated_at": unit.updated_at, "request_id": unit.request_id,
-            "root": id_of(unit.root), "depth": unit.depth, "artifacts": unit.artifacts, "last_seq": unit.last_seq,
+            "root": id_of(unit.root), "depth": unit.depth, "artifacts": unit.artifacts.iter().map(shown).collect::<Vec<_>>(), "last_seq": unit.last_seq,
             "aliases": unit.aliases.iter().map(|a| &a.id).collect::<Vec<_>>(),
         });
         let Some(map) = out.as_object_mut() else { return out };

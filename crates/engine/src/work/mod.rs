@@ -15,5 +15,5 @@ pub(crate) use expire::{completed_by_ack, expire, forget, owner_left, request_di
 pub(crate) use involve::{involve, result_again};
 pub use list::UnitFilter;
 pub(crate) use open::open_call;
-pub use unit::{Alias, Artifact, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
-pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt};
+pub use unit::{Alias, Artifact, Chunk, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
+pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt, redacted};

@@ -1,5 +1,6 @@
 //! A unit, the marks that change it, and the look-ups derived from all units.
 
+use crate::input::Content;
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Index, MemberId, State};
 use rialto_model::{Event, Millis, Seq, WorkState};
@@ -47,7 +48,17 @@ pub struct Alias {
     pub id: Box<str>,
 }
 
-/// Something made, whole or in chunks: its parts are in the unit's events.
+/// A chunk of an artifact that is content of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The event that brought it; not known yet in the record of that event.
+    #[serde(default)]
+    pub seq: Seq,
+    /// What it is.
+    pub content: Content,
+}
+
+/// Something made, whole or in chunks: its parts are in the unit's events, or content that they name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     /// Its id within the unit.
@@ -61,6 +72,24 @@ pub struct Artifact {
     pub bytes: u64,
     /// Nothing follows.
     pub last: bool,
+    /// What kind of content it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<Box<str>>,
+    /// Its chunks that are content of their own, in order. In a mark only the new one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blobs: Vec<Chunk>,
+}
+
+impl Artifact {
+    /// Whether all of it is content, so that it can be read as one.
+    pub fn is_content(&self) -> bool {
+        u32::try_from(self.blobs.len()) == Ok(self.chunks)
+    }
+
+    /// What its mark brings is the first of it: what was there under its id before goes.
+    pub fn begins_anew(&self) -> bool {
+        self.chunks <= 1
+    }
 }
 
 /// One work unit.
@@ -121,6 +150,11 @@ impl Unit {
     /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         !self.state.is_terminal()
+    }
+
+    /// Every blob its artifacts name, the same one twice if they do so twice.
+    pub fn blobs(&self) -> impl Iterator<Item = Content> {
+        self.artifacts.iter().flat_map(|artifact| &artifact.blobs).map(|chunk| chunk.content)
     }
 
     /// Ids of events that a reply may name.
@@ -194,6 +228,8 @@ pub(crate) struct WorkIndex {
     /// Ended units by their last event.
     pub(crate) closed: BTreeSet<(Seq, UnitNo)>,
     pub(crate) open: usize,
+    /// Chunks of all units that are content of their own.
+    pub(crate) blobs: usize,
 }
 
 impl WorkIndex {
@@ -215,6 +251,7 @@ impl WorkIndex {
             children: BTreeMap::new(),
             closed: BTreeSet::new(),
             open: 0,
+            blobs: 0,
         };
         units.iter().for_each(|(no, unit)| index.enter(*no, unit));
         index
@@ -223,6 +260,7 @@ impl WorkIndex {
     /// Takes a unit in, as it is.
     fn enter(&mut self, no: UnitNo, unit: &Unit) {
         self.ids.insert(unit.id.clone(), no);
+        self.blobs += unit.blobs().count();
         unit.aliases.iter().for_each(|alias| {
             self.aliases.insert(alias.clone(), no);
         });
@@ -261,6 +299,7 @@ impl WorkIndex {
     /// Takes a unit out, as it was.
     fn leave(&mut self, no: UnitNo, unit: &Unit) {
         self.ids.swap_remove(&unit.id);
+        self.blobs -= unit.blobs().count();
         unit.aliases.iter().for_each(|alias| {
             self.aliases.remove(alias);
         });
@@ -321,6 +360,13 @@ fn count_down(map: &mut BTreeMap<MemberId, usize>, key: MemberId) {
 }
 
 impl State {
+    /// Chunks that an event brought.
+    pub fn chunks_of(&self, seq: Seq) -> impl Iterator<Item = Content> {
+        let units = self.book.units.values().take(if self.work.blobs == 0 { 0 } else { usize::MAX });
+        let chunks = units.flat_map(|unit| &unit.artifacts).flat_map(|artifact| &artifact.blobs);
+        chunks.filter(move |chunk| chunk.seq == seq).map(|chunk| chunk.content)
+    }
+
     /// A unit by number.
     pub fn unit(&self, no: UnitNo) -> Option<&Unit> {
         self.book.units.get(&no)
@@ -391,11 +437,34 @@ fn changed(unit: &mut Unit, event: &Event, mark: &WorkMark, act: &WorkAct) {
             unit.asked = None;
             unit.answered = Some(event.id().into());
         }
-        WorkAct::Artifact(artifact) => match unit.artifacts.iter_mut().find(|a| a.id == artifact.id) {
-            Some(known) => known.clone_from(artifact),
-            None => unit.artifacts.push(artifact.clone()),
-        },
+        WorkAct::Artifact(artifact) => {
+            let mut artifact = artifact.clone();
+            artifact.blobs.iter_mut().for_each(|chunk| chunk.seq = event.seq);
+            match unit.artifacts.iter_mut().find(|a| a.id == artifact.id) {
+                Some(known) => {
+                    if !artifact.begins_anew() {
+                        let before = std::mem::take(&mut known.blobs);
+                        artifact.blobs = before.into_iter().chain(artifact.blobs).collect();
+                    }
+                    *known = artifact;
+                }
+                None => unit.artifacts.push(artifact),
+            }
+        }
         WorkAct::Open(_) | WorkAct::Move | WorkAct::Note => {}
+    }
+}
+
+/// The chunks of an event that is redacted are no more.
+pub(crate) fn redacted(state: &mut State, seq: Seq) {
+    if state.work.blobs == 0 {
+        return;
+    }
+    let artifacts = state.book.units.values_mut().flat_map(|unit| &mut unit.artifacts);
+    for artifact in artifacts {
+        let before = artifact.blobs.len();
+        artifact.blobs.retain(|chunk| chunk.seq != seq);
+        state.work.blobs -= before - artifact.blobs.len();
     }
 }
 

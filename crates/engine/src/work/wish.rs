@@ -1,5 +1,6 @@
 //! What clients say of work: `metadata.work`, and the payloads of `work.*`.
 
+use crate::input::hash_from_hex;
 use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use serde_json::{Map, Value};
@@ -63,6 +64,23 @@ impl Wish {
     }
 }
 
+/// An artifact, or a chunk of one.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) id: String,
+    pub(super) name: Option<String>,
+    pub(super) body: Body,
+}
+
+/// What an event brings of an artifact.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Parts in the event itself, of so many bytes.
+    Parts(u64),
+    /// Content that was uploaded before.
+    Blob { sha256: [u8; 32], size: Option<u64>, content_type: Option<String> },
+}
+
 /// The payload of a `work.*` event.
 #[derive(Debug)]
 pub(super) struct Said {
@@ -95,21 +113,29 @@ impl Said {
         }
     }
 
-    /// `artifact` with its id, its name, and how large its parts are.
-    pub(super) fn artifact(&self) -> Result<(String, Option<String>, u64), Fault> {
+    /// `artifact`: what it is called, and what it brings.
+    pub(super) fn artifact(&self) -> Result<Made, Fault> {
         let field = "payload.artifact";
         let Some(Value::Object(artifact)) = self.payload.get("artifact") else {
             return Err(bad(field, "is an object with an id and parts"));
         };
         let id = short("payload.artifact.id", artifact.get("id"))?.ok_or_else(|| bad(field, "has an id"))?;
         let name = short("payload.artifact.name", artifact.get("name"))?;
-        let parts = match (artifact.get("parts"), artifact.get("blob")) {
-            (Some(parts @ Value::Array(_)), None) => parts.to_string().len() as u64,
-            (None, Some(_)) => {
-                return Err(Fault::new(ErrorCode::Unsupported, "artifacts in blobs are not offered here").field(field));
+        let body = match (artifact.get("parts"), artifact.get("blob")) {
+            (Some(parts @ Value::Array(_)), None) => Body::Parts(parts.to_string().len() as u64),
+            (None, Some(blob)) => {
+                let field = "payload.artifact.blob";
+                let sha256 = blob.get("sha256").and_then(Value::as_str).and_then(hash_from_hex);
+                let sha256 = sha256.ok_or_else(|| bad(field, "has sha256, 64 hex digits"))?;
+                let size = match blob.get("size") {
+                    None | Some(Value::Null) => None,
+                    Some(size) => Some(size.as_u64().ok_or_else(|| bad(field, "has a size in bytes"))?),
+                };
+                let kind = short("payload.artifact.blob.content_type", blob.get("content_type"))?;
+                Body::Blob { sha256, size, content_type: kind }
             }
             _ => return Err(bad(field, "has parts (a list) or a blob")),
         };
-        Ok((id, name, parts))
+        Ok(Made { id, name, body })
     }
 }

@@ -11,6 +11,7 @@
 
 mod admin;
 mod analytics;
+mod artifacts;
 mod channels;
 mod clock;
 mod conversations;

@@ -257,7 +257,7 @@ pub(crate) async fn get(
     let found = call.network.file(&call.caller, &named(&path, "id")).await?;
     let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
     let sent = Sent {
-        content: found.content,
+        contents: vec![found.content],
         tag: found.version,
         content_type: text("content_type"),
         filename: text("filename"),

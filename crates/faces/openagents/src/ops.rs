@@ -107,6 +107,7 @@ ops! {
     get "/v1/rooms/{id}" "room" Network scoped &["network"], &[], conversations::room, "One direct room";
     get "/v1/work" "works" Network scoped &["network", "role", "state", "channel", "thread", "context", "parent", "before", "limit"], &[], work::list, "Work units the caller asked for, does or might take, newest first";
     get "/v1/work/{id}" "work" Network scoped &["network"], &[], work::show, "One work unit";
+    get "/v1/work/{id}/artifacts/{artifact}" "work_artifact" Network scoped &["network"], &[], work::artifact, "The bytes of an artifact, whole or a range";
     get "/v1/work/{id}/events" "work_events" Network scoped &["network", "after", "limit", "wait"], &[], work::events, "What happened to a work unit, in order";
     get "/v1/work/{id}/stream" "work_stream" Network scoped &["network", "after", "token"], &[], work::stream, "Follow a work unit to its end as server-sent events";
     get "/v1/resources" "resources" Network scoped &["network", "type", "owner", "prefix", "query", "after", "limit"], &[], resources::list, "Tools, files and contexts the caller may read";
@@ -115,6 +116,7 @@ ops! {
     put "/v1/resources/{kind}/{*path}" "put_resource" Network scoped &["network", "description", "permissions"], &[], resources::put, "The body becomes the content; If-Match guards the version";
     patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped &["network"], &["content", "encoding", "content_type", "description", "schema", "permissions", "if_version", "append"], resources::change, "Change a resource";
     delete "/v1/resources/{kind}/{*path}" "remove_resource" Network scoped &["network"], &[], resources::remove, "Unregister a resource";
+    post "/v1/blobs" "stage_blob" Network scoped &["network"], &[], resources::stage, "Take content in that an event will name";
     post "/v1/files" "upload_file" Network scoped &["network", "source"], &[], files::upload, "Upload a file as a form: file, network, channel_name, source";
     post "/v1/files/base64" "upload_file_base64" Network scoped &["network", "source"], &["filename", "content_base64", "content_type", "network", "source", "channel_name"], files::upload_base64, "Upload a file in base64";
     get "/v1/files" "files" Network scoped &["network", "limit", "offset", "channel_name", "uploaded_by"], &[], files::list, "Files of a workspace, newest first";

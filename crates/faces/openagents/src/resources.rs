@@ -16,9 +16,10 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use rialto_model::{ErrorCode, Fault};
-use rialto_node::blobs::to_hex;
+use rialto_node::blobs::{STAGED_MS, Stored, Upload, to_hex};
 use rialto_node::{Answered, Content, EventRecord, FoundResource};
 use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,14 +69,15 @@ pub(crate) async fn get(
     let FoundResource { entry, content: Some(kept) } = &found else { return Err(ErrorCode::ResourceNotFound.into()) };
     let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
     let content_type = entry.get("content_type").and_then(Value::as_str);
-    let sent = Sent { content: *kept, tag: version.unwrap_or(current), content_type, filename: None };
+    let sent = Sent { contents: vec![*kept], tag: version.unwrap_or(current), content_type, filename: None };
     content(&call, &sent, &headers).await
 }
 
 /// Content that is given out.
 #[derive(Debug)]
 pub(crate) struct Sent<'f> {
-    pub(crate) content: Content,
+    /// One after the other.
+    pub(crate) contents: Vec<Content>,
     /// Another one with other content.
     pub(crate) tag: u64,
     pub(crate) content_type: Option<&'f str>,
@@ -100,37 +102,28 @@ impl Sent<'_> {
 
 /// Content, whole or a part of it. It is somebody's upload: never shown as a page of ours.
 pub(crate) async fn content(call: &Call, sent: &Sent<'_>, headers: &HeaderMap) -> Result<Response, Refusal> {
-    let content = &sent.content;
+    let size: u64 = sent.contents.iter().map(|content| content.size).sum();
     let tag = format!("\"{}\"", sent.tag);
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     if text(header::IF_NONE_MATCH).is_some_and(|tags| tags.split(',').any(|t| t.trim() == tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     let part = match text(header::RANGE).filter(|_| text(header::IF_RANGE).is_none_or(|t| t == tag)) {
-        Some(asked) => range(asked, content.size),
+        Some(asked) => range(asked, size),
         None => Asked::All,
     };
     let (status, range) = match part {
-        Asked::All => (StatusCode::OK, 0..content.size),
+        Asked::All => (StatusCode::OK, 0..size),
         Asked::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
         Asked::Outside => {
-            let all = format!("bytes */{}", content.size);
-            let fault = bad("Range", &format!("there are {} bytes", content.size));
+            let all = format!("bytes */{size}");
+            let fault = bad("Range", &format!("there are {size} bytes"));
             let body = json!({ "code": 416, "message": fault.to_string(), "data": null, "error": fault.payload(None) });
             let range = [(header::CONTENT_RANGE, all)];
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range, axum::Json(body)).into_response());
         }
     };
-    let download = call.network.download(content, range.clone()).await?;
-    let body = Body::from_stream(futures_util::stream::unfold(Some(download), |download| async move {
-        let mut download = download?;
-        match download.next().await {
-            Ok(Some(piece)) => Some((Ok(piece), Some(download))),
-            Ok(None) => None,
-            // The length was promised: an error breaks the answer off instead of ending it short.
-            Err(error) => Some((Err(error), None)),
-        }
-    }));
+    let body = streamed(call, parts(&sent.contents, &range)).await?;
     let mut response = (status, body).into_response();
     let put = |response: &mut Response, name: header::HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -145,10 +138,52 @@ pub(crate) async fn content(call: &Call, sent: &Sent<'_>, headers: &HeaderMap) -
     put(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     put(&mut response, header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'");
     if status == StatusCode::PARTIAL_CONTENT {
-        let part = format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), content.size);
+        let part = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
         put(&mut response, header::CONTENT_RANGE, &part);
     }
     Ok(response)
+}
+
+/// What of each content lies in a range of all of them.
+fn parts(contents: &[Content], range: &Range<u64>) -> VecDeque<(Content, Range<u64>)> {
+    let mut from = 0;
+    let mut out = VecDeque::new();
+    for content in contents {
+        let here = from..from + content.size;
+        let (start, end) = (here.start.max(range.start), here.end.min(range.end));
+        if start < end {
+            out.push_back((*content, start - from..end - from));
+        }
+        from = here.end;
+    }
+    out
+}
+
+/// The bytes of parts, one after the other. The first is opened before anything is answered.
+async fn streamed(call: &Call, mut parts: VecDeque<(Content, Range<u64>)>) -> Result<Body, Refusal> {
+    let network = call.network.clone();
+    let Some((content, range)) = parts.pop_front() else { return Ok(Body::empty()) };
+    let first = network.download(&content, range).await?;
+    let steps = futures_util::stream::unfold(Some((first, parts)), move |state| {
+        let network = network.clone();
+        async move {
+            let (mut download, mut parts) = state?;
+            loop {
+                match download.next().await {
+                    Ok(Some(piece)) => return Some((Ok(piece), Some((download, parts)))),
+                    Ok(None) => {}
+                    // The length was promised: an error breaks the answer off instead of ending it short.
+                    Err(error) => return Some((Err(Fault::from(error).to_string()), None)),
+                }
+                let (content, range) = parts.pop_front()?;
+                match network.download(&content, range).await {
+                    Ok(next) => download = next,
+                    Err(fault) => return Some((Err(fault.to_string()), None)),
+                }
+            }
+        }
+    });
+    Ok(Body::from_stream(steps))
 }
 
 /// What a `Range` header asks for.
@@ -199,18 +234,13 @@ pub(crate) async fn put(
     let address = address(&path);
     let expected = expected(&headers)?;
     let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    let (mut upload, version) = call.network.upload(&call.caller, &address, length).await?;
+    let (upload, version) = call.network.upload(&call.caller, &address, length).await?;
     if let Some(expected) = expected.filter(|expected| *expected != version.unwrap_or(0)) {
         let text = format!("{address} is at version {}, not {expected}", version.unwrap_or(0));
         let details = json!({ "version": version });
         return Err(Fault::new(ErrorCode::VersionConflict, text).details(details).into());
     }
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "the body broke off"))?;
-        upload.write(&piece).await.map_err(Fault::from)?;
-    }
-    let stored = upload.finish().await.map_err(Fault::from)?;
+    let stored = taken_in(upload, body).await?;
     let mut payload = Map::new();
     payload.insert("blob".into(), json!({ "sha256": to_hex(&stored.hash), "size": stored.size }));
     if let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
@@ -241,6 +271,30 @@ pub(crate) async fn put(
         map.insert("sha256".into(), json!(to_hex(&stored.hash)));
     }
     Ok(wire::ok(&result))
+}
+
+/// `POST /v1/blobs`: takes content in that an event will name, as `blob` {sha256, size}.
+pub(crate) async fn stage(
+    State(app): State<App>,
+    path: Scope,
+    Query(params): Query<Params>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+    let stored = taken_in(call.network.stage(&call.caller, length).await?, body).await?;
+    Ok(wire::ok(&json!({ "sha256": to_hex(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
+}
+
+/// A body as content.
+async fn taken_in(mut upload: Upload, body: Body) -> Result<Stored, Refusal> {
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "the body broke off"))?;
+        upload.write(&piece).await.map_err(Fault::from)?;
+    }
+    Ok(upload.finish().await.map_err(Fault::from)?)
 }
 
 /// `PATCH /v1/resources/{kind}/{path}`: the payload of an update.
@@ -336,6 +390,20 @@ fn ended(end: &Arc<EventRecord>, request: &str) -> Result<Response, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_of_several_contents() {
+        let of = |sizes: &[u64], range: Range<u64>| -> Vec<(u64, Range<u64>)> {
+            let contents: Vec<Content> = sizes.iter().map(|size| Content { blob: [0; 32], size: *size }).collect();
+            parts(&contents, &range).into_iter().map(|(content, range)| (content.size, range)).collect()
+        };
+        assert_eq!(of(&[3, 0, 5], 0..8), [(3, 0..3), (5, 0..5)]);
+        assert_eq!(of(&[3, 4, 5], 2..8), [(3, 2..3), (4, 0..4), (5, 0..1)]);
+        assert_eq!(of(&[3, 4, 5], 3..7), [(4, 0..4)]);
+        assert_eq!(of(&[3, 4, 5], 5..6), [(4, 2..3)]);
+        assert_eq!(of(&[], 0..0), []);
+        assert_eq!(of(&[0], 0..0), []);
+    }
 
     #[test]
     fn ranges_as_rfc_9110_has_them() {

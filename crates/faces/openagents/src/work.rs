@@ -7,6 +7,7 @@ use crate::conversations::{call, listing, named};
 use crate::error::Refusal;
 use crate::events::wait_seconds;
 use crate::members::{Scope, scope};
+use crate::resources::{self, Sent};
 use crate::{sse, wire};
 use axum::extract::{Path, Query as UrlQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -70,6 +71,24 @@ pub(crate) async fn show(
 ) -> Result<Response, Refusal> {
     let call = call(&app, &headers, &path, &params)?;
     Ok(wire::ok(&call.network.work(&call.caller, &named(&path, "id")).await?))
+}
+
+/// `GET /v1/work/{id}/artifacts/{artifact}`: the chunks of an artifact one after the other, whole or a range.
+pub(crate) async fn artifact(
+    State(app): State<App>,
+    Path(path): Path<Params>,
+    UrlQuery(params): UrlQuery<Params>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let call = call(&app, &headers, &path, &params)?;
+    let found = call.network.artifact(&call.caller, &named(&path, "id"), &named(&path, "artifact")).await?;
+    let sent = Sent {
+        contents: found.contents,
+        tag: found.seq,
+        content_type: found.content_type.as_deref(),
+        filename: found.name.as_deref(),
+    };
+    resources::content(&call, &sent, &headers).await
 }
 
 /// One event of a unit, with the state in which it leaves the unit.

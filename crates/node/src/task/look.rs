@@ -65,6 +65,7 @@ impl Task {
             Look::HasFile(id) => Ok(self.engine.state.has_file(&id).into()),
             Look::Works { filter, limit } => Ok(self.works(viewer, &filter, limit, now)),
             Look::Work(id) => self.work(viewer, &id, now),
+            Look::Artifact { id, artifact } => self.artifact(viewer, &id, &artifact),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
             Look::Conversations => self.conversations(member),
             Look::Workspace => Ok(self.workspace(caller, viewer, now)),

@@ -152,6 +152,23 @@ impl Task {
         Ok(self.engine.state.unit_entry(&self.engine.live, unit, now))
     }
 
+    /// An artifact of a unit the viewer may see, and the content it is made of.
+    pub(super) fn artifact(&self, viewer: Viewer, id: &str, artifact: &str) -> Result<Value, Fault> {
+        let (_, unit) = self.unit_seen(viewer, id)?;
+        let found = unit.artifacts.iter().find(|known| known.id.as_ref() == artifact);
+        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("{} has no artifact {artifact:?}", unit.id));
+        let found = found.ok_or_else(missing)?;
+        if !found.is_content() {
+            let text = format!("the parts of {artifact:?} are in the events of {}", unit.id);
+            return Err(Fault::new(ErrorCode::ResourceNotFound, text));
+        }
+        let last = found.blobs.last().map_or(0, |chunk| chunk.seq);
+        let contents: Vec<_> = found.blobs.iter().map(|chunk| chunk.content).collect();
+        Ok(json!({
+            "name": found.name, "content_type": found.content_type, "seq": last, "last_seq": unit.last_seq, "blobs": contents,
+        }))
+    }
+
     pub(super) fn works(&self, viewer: Viewer, filter: &UnitFilter, limit: usize, now: Clock) -> Value {
         let state = &self.engine.state;
         let mut units = state.units(viewer, filter, limit + 1);

@@ -1,5 +1,5 @@
 //! `rialto work …`: work units. Whoever asks uses `new`, `answer` and `cancel`; whoever does the work uses `take`,
-//! `update`, `artifact`, `complete`, `fail` and `reject`; everybody uses `list`, `show` and `watch`.
+//! `update`, `artifact`, `complete`, `fail` and `reject`; everybody uses `list`, `show`, `watch` and `fetch`.
 
 mod act;
 mod artifact;
@@ -37,6 +37,8 @@ pub(crate) enum Work {
     Update(Update),
     /// Hand over a file
     Artifact(artifact::Artifact),
+    /// Take what was handed over
+    Fetch(artifact::Fetch),
     /// Say that a work unit is done
     Complete(Closing),
     /// Say that a work unit cannot be done
@@ -64,6 +66,7 @@ impl Work {
             Work::Take(which) => act::take(cx, &which.id).await,
             Work::Update(update) => update.run(cx).await,
             Work::Artifact(artifact) => artifact.run(cx).await,
+            Work::Fetch(fetch) => fetch.run(cx).await,
             Work::Complete(closing) => closing.run(cx, "completed").await,
             Work::Fail(closing) => closing.run(cx, "failed").await,
             Work::Reject(closing) => closing.run(cx, "rejected").await,
