@@ -89,13 +89,11 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     }
     mods(&networks, &mut out);
     crate::analytics::lines(&networks, operator, &mut out).await;
+    // Whether content was there already shows in how the store grows: for the operator's eyes only.
     let health = app.node.store().health();
-    if let Some(free) = health.free_bytes {
-        let _ = writeln!(out, "# TYPE rialto_store_free_bytes gauge\nrialto_store_free_bytes {free}");
-    }
-    let _ = writeln!(out, "# TYPE rialto_store_used_bytes gauge\nrialto_store_used_bytes {}", health.used_bytes);
-    // Whether content was there already shows in these: for the operator's eyes only.
-    for (name, value) in app.node.blobs().metrics().into_iter().filter(|_| operator) {
+    let sizes = [("store_free_bytes", health.free_bytes), ("store_used_bytes", Some(health.used_bytes))];
+    let sizes = sizes.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in sizes.chain(app.node.blobs().metrics()).filter(|_| operator) {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}\nrialto_{name} {value}");
     }
