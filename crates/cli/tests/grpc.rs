@@ -48,7 +48,7 @@ const MESSAGES: &[(&str, &str)] = &[
     ("SendReply", "1 results []SendResult"),
     (
         "PollRequest",
-        "1 network string · 2 after string · 3 limit int32 · 4 wait_ms int32 · 5 view string · 6 type string · 7 channel string · 8 target string · 9 target_agents string · 10 before string · 11 sort string · 12 no_ack bool · 13 ack_ids []string",
+        "1 network string · 2 after string · 3 limit int32 · 4 wait_ms int32 · 5 view string · 6 type string · 7 channel string · 8 target string · 9 target_agents string · 10 before string · 11 sort string · 12 no_ack bool · 13 ack_ids []string · 14 thread string · 15 room string · 16 search string · 17 source string · 18 conversation string · 19 in_reply_to string",
     ),
     (
         "PollReply",
@@ -241,6 +241,38 @@ async fn the_seven_unary_calls() {
     let log = client.poll(poll(request)).await.unwrap().into_inner();
     assert_eq!(log.events.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["s3", "s1"]);
     assert_eq!((log.oldest_id.as_str(), log.newest_id.as_str()), ("s1", "s3"));
+    // Filters, as HTTP has them.
+    let mut said = event("t1", "channel/general");
+    said.metadata = br#"{"thread":"thread_abc","in_reply_to":"s1"}"#.to_vec().into();
+    said.payload = br#"{"content":"zanzibar"}"#.to_vec().into();
+    let request = pb::SendRequest { network: network.clone(), events: vec![said] };
+    let sent = client.send(bearing(request, &alice.session_id)).await.unwrap().into_inner();
+    assert!(sent.results[0].error.is_none(), "{sent:?}");
+    let log = || pb::PollRequest { view: "log".into(), r#type: "test.".into(), ..Default::default() };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for (request, expected) in [
+        (pb::PollRequest { thread: "thread_abc".into(), ..log() }, vec!["t1"]),
+        (pb::PollRequest { thread: "thread_xyz".into(), ..log() }, vec![]),
+        (pb::PollRequest { source: "agent:alice".into(), ..log() }, vec!["s1", "s3", "t1"]),
+        (pb::PollRequest { source: "agent:bob".into(), ..log() }, vec![]),
+        (pb::PollRequest { conversation: "agent:alice,agent:bob".into(), ..log() }, vec!["s1", "s3"]),
+        (pb::PollRequest { in_reply_to: "s1".into(), ..log() }, vec!["t1"]),
+        (pb::PollRequest { search: "zanzibar".into(), ..log() }, vec!["t1"]),
+        (pb::PollRequest { room: format!("direct_{}", "0".repeat(32)), ..log() }, vec![]),
+    ] {
+        loop {
+            let page = client.poll(poll(request.clone())).await.map(tonic::Response::into_inner).unwrap_or_default();
+            let ids: Vec<&str> = page.events.iter().map(|e| e.id.as_str()).collect();
+            // The search index follows behind the log.
+            if ids == expected {
+                break;
+            }
+            assert!(!request.search.is_empty() && Instant::now() < deadline, "{request:?}: {ids:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let request = pb::PollRequest { ack_ids: vec!["t1".into()], ..Default::default() };
+    client.poll(poll(request)).await.unwrap();
     // It waits, and is woken.
     let (mut waiting, session) = (client.clone(), bob.session_id.clone());
     let request = pb::PollRequest { wait_ms: 20_000, ..Default::default() };

@@ -208,6 +208,16 @@ impl pb::network_server::Network for Service {
         for (key, value) in [("target_agents", &r.target_agents), ("before", &r.before), ("sort", &r.sort)] {
             put(key, value);
         }
+        for (key, value) in [
+            ("thread", &r.thread),
+            ("room", &r.room),
+            ("search", &r.search),
+            ("source", &r.source),
+            ("conversation", &r.conversation),
+            ("in_reply_to", &r.in_reply_to),
+        ] {
+            put(key, value);
+        }
         put("ack", if r.no_ack { "false" } else { "" });
         if r.limit != 0 {
             params.insert("limit".to_owned(), r.limit.to_string());
