@@ -214,7 +214,9 @@ pub(crate) fn renamed(state: &mut State, member: MemberId, address: &str) {
     let book = &mut state.book;
     book.former.retain(|name, id| *id != member || !forgotten.contains(name));
     book.former.remove(address);
-    book.former.insert(old.clone(), member);
+    if !crate::bugs::on("old name leads nowhere") {
+        book.former.insert(old.clone(), member);
+    }
     state.members.shift_remove(&old);
     state.members.insert(address.into(), member);
     for group in book.groups.values_mut().filter(|g| g.members.contains(&old)) {
@@ -232,6 +234,11 @@ pub(crate) fn renamed(state: &mut State, member: MemberId, address: &str) {
             }
         }
     }
+    if crate::bugs::on("renamed without its mail") {
+        state.lists.acked.entry(member).or_default().floor = book.head;
+        state.settle(member);
+    }
+    let book = &mut state.book;
     book.dead_letters.iter_mut().filter(|d| d.recipient == old).for_each(|d| d.recipient = address.into());
 }
 

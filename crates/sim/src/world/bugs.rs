@@ -40,6 +40,10 @@ pub const BUGS: &[(&str, &str)] = &[
     ("clean-up takes what is named", "node: blobs"),
     ("orphans stay", "node: blobs"),
     ("blob not flushed", "store: blobs"),
+    ("old name leads nowhere", "engine: names"),
+    ("renamed without its mail", "engine: names"),
+    ("parked event acked", "node: questions"),
+    ("later event overtakes a parked one", "node: questions"),
 ];
 
 /// Switches one bug on and all others off; an empty name switches all off.

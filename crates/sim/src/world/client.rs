@@ -127,6 +127,8 @@ impl Call {
 
 /// One member, or somebody who may become one.
 pub(crate) struct Client {
+    /// Its place among all clients.
+    number: u64,
     pub(crate) address: &'static str,
     pub(crate) session: Option<String>,
     pub(crate) stream: Option<Stream>,
@@ -142,8 +144,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(address: &'static str) -> Client {
+    pub(crate) fn new(number: u64, address: &'static str) -> Client {
         Client {
+            number,
             address,
             session: None,
             stream: None,
@@ -164,7 +167,7 @@ impl Client {
     /// The lane of what it sends next: its stream, or one call.
     pub(crate) fn lane(&mut self) -> u64 {
         self.made += 1;
-        let who = super::script::ADDRESSES.iter().position(|a| *a == self.address).unwrap_or(0) as u64;
+        let who = self.number;
         match self.stream.as_ref().filter(|s| s.joined) {
             Some(stream) => stream.connection << 20 | who,
             None => 1 << 63 | self.made << 20 | who,

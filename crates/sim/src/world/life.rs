@@ -139,7 +139,7 @@ impl World {
             }
             let id = handle.id().to_owned();
             let oracle = Oracle::new(rules(plan, &id), self.now());
-            let clients = ADDRESSES.iter().map(|address| Client::new(address)).collect();
+            let clients = (0..).zip(ADDRESSES).map(|(number, address)| Client::new(number, address)).collect();
             self.nets.push(Net {
                 id,
                 handle: Some(handle),

@@ -263,7 +263,8 @@ impl World {
             if !ready {
                 continue;
             }
-            if self.nets[n].shaky || self.trouble {
+            self.nets[n].shaky |= self.trouble;
+            if self.nets[n].shaky {
                 self.nets[n].oracle.begins_again();
             }
             self.read_tape(n).await?;

@@ -1,6 +1,7 @@
 //! What happens in a world: a plan of networks and a list of steps, made from a seed, readable, and still a script when
 //! steps are taken out of it.
 
+mod rename;
 mod resource;
 mod talk;
 mod weave;
@@ -19,6 +20,9 @@ pub const ADDRESSES: [&str; 6] = ["agent:ann", "agent:bob", "agent:cat", "human:
 pub const CHANNELS: [&str; 4] = ["general", "plans", "ops", "den"];
 /// Names of groups.
 pub const GROUPS: [&str; 2] = ["crew", "night"];
+
+/// Names that agents are given: new ones, and those of others, which may be free by then.
+pub const NAMES: [&str; 5] = ["agent:zed", "agent:yan", "agent:ann", "agent:bob", "agent:cat"];
 
 /// What a member says it can do.
 pub fn skills(address: &str) -> &'static [&'static str] {
@@ -132,6 +136,8 @@ pub enum Admin {
     Mute(usize, usize, bool),
     /// A member's mail waits, or no longer.
     Quiet(usize, bool),
+    /// A member is called otherwise from here on.
+    Rename(usize, usize),
 }
 
 /// What goes wrong below.

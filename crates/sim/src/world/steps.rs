@@ -3,7 +3,7 @@
 use super::client::{Acked, Call, Frame, Stream, stranger};
 use super::life::End;
 use super::oracle::{Input, Want, Wrong, wrong};
-use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, Step, Target, Trouble, What, Which, skills};
+use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, NAMES, Step, Target, Trouble, What, Which, skills};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Role, Visibility};
 use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
@@ -342,15 +342,16 @@ impl World {
         let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(()) };
         let (real, told): (AdminOp, Told) = match op {
             Admin::Role(who, role) => {
-                let address = ADDRESSES[who % 6];
+                let address = self.nets[n].clients[who % 6].address;
                 let wire = Role::from_wire(role).unwrap_or(Role::Member);
                 (AdminOp::Role(address.to_owned(), wire), Box::new(move |net| net.oracle.role(address, role)))
             }
             Admin::Remove(who) => {
                 let c = who % 6;
-                let op = AdminOp::Remove(ADDRESSES[c].to_owned());
+                let address = self.nets[n].clients[c].address;
+                let op = AdminOp::Remove(address.to_owned());
                 let told = move |net: &mut Net| {
-                    net.oracle.removed(ADDRESSES[c]);
+                    net.oracle.removed(address);
                     net.clients[c].session = None;
                     net.clients[c].seen.clear();
                 };
@@ -378,17 +379,18 @@ impl World {
                 return self.redact(n, network, 1 + nth % head).await;
             }
             Admin::Mute(who, channel, on) => {
-                let (address, name) = (ADDRESSES[who % 6], CHANNELS[channel % 4]);
+                let (address, name) = (self.nets[n].clients[who % 6].address, CHANNELS[channel % 4]);
                 let (list, none) = (vec![name.to_owned()], Vec::new());
                 let (mute, unmute) = if on { (list, none) } else { (none, list) };
                 let op = AdminOp::Member(address.to_owned(), Wishes { mute, unmute, ..Wishes::default() });
                 (op, Box::new(move |net| net.oracle.mute(address, name, on)))
             }
             Admin::Quiet(who, on) => {
-                let address = ADDRESSES[who % 6];
+                let address = self.nets[n].clients[who % 6].address;
                 let wishes = Wishes { dnd: Some(if on { Dnd::On } else { Dnd::Off }), ..Wishes::default() };
                 (AdminOp::Member(address.to_owned(), wishes), Box::new(move |net| net.oracle.quiet(address, on)))
             }
+            Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));
                 (op, Box::new(move |net| net.oracle.rules.max_pending = max))
@@ -398,6 +400,32 @@ impl World {
         self.note(&format!("admin: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
         if result.is_ok() {
             told(&mut self.nets[n]);
+        }
+        self.observe().await
+    }
+
+    /// Everything of a member follows it to its new name.
+    async fn rename(&mut self, n: usize, c: usize, name: &'static str, network: Network) -> Result<(), Wrong> {
+        let client = &self.nets[n].clients[c];
+        let waits = !client.calls.is_empty() || client.stream.as_ref().is_some_and(|s| !s.waiting.is_empty());
+        // A client that is no member now comes back under its own name.
+        let claimed = self.nets[n].clients.iter().any(|c| c.address == name) && !self.nets[n].oracle.is_taken(name);
+        if waits || claimed || self.nets[n].shaky {
+            return Ok(());
+        }
+        let old = client.address;
+        let op = AdminOp::Member(old.to_owned(), Wishes { name: Some(name.to_owned()), ..Wishes::default() });
+        let result = self.drive(async move { network.admin(op).await }).await?;
+        self.note(&format!("{old} becomes {name}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
+        let net = &mut self.nets[n];
+        net.oracle.renamed(old, name, result.is_ok())?;
+        if result.is_ok() {
+            net.clients[c].address = name;
+            if let Some(stream) = net.clients[c].stream.as_mut() {
+                stream.view.address = name.to_owned();
+            }
+            let acks = net.lazy.iter_mut().chain(&mut net.doubts);
+            acks.filter(|acked| acked.address == old).for_each(|acked| acked.address = name.to_owned());
         }
         self.observe().await
     }
@@ -420,7 +448,8 @@ impl World {
             [None, Some("app."), Some("network."), Some("workspace.")][usize::from(form & 3)].map(str::to_owned);
         match form >> 2 & 3 {
             1 => want.channel = Some(CHANNELS[page % 4].to_owned()),
-            2 => want.source = Some(ADDRESSES[page % 6].to_owned()),
+            // Who wrote under another name is asked for by its new one, which is another question.
+            2 if !self.nets[n].oracle.has_former() => want.source = Some(ADDRESSES[page % 6].to_owned()),
             3 => want.after = Some(page as u64 % (self.nets[n].oracle.head() + 1)),
             _ => {}
         }
@@ -503,7 +532,7 @@ impl World {
         self.disk.heal();
         if self.trouble {
             // What failed may have been put together again without anybody seeing it.
-            self.nets.iter_mut().for_each(|n| n.oracle.begins_again());
+            self.nets.iter_mut().for_each(|n| n.shaky = true);
         }
         self.trouble = false;
         self.lasting = false;

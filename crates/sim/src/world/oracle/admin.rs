@@ -1,6 +1,6 @@
 //! What the operator does, and what leaving and removing means (sheet sections 1.4 and 1.5).
 
-use super::{Group, Oracle, Who};
+use super::{Group, Oracle, Who, Wrong, wrong};
 
 impl Oracle {
     /// The session ends, nothing new is queued; mail stays.
@@ -16,6 +16,7 @@ impl Oracle {
         member.removed = true;
         let master = std::mem::take(&mut member.master);
         self.resources_of_gone(who);
+        self.former.retain(|_, had| *had != who);
         self.excused.insert(who, "recipient_left");
         for channel in 0..self.channels.len() {
             self.unseat(channel, who);
@@ -56,6 +57,42 @@ impl Oracle {
         }
     }
 
+    /// A member was to be called otherwise: an agent, by a name nobody has. Mail, seats, groups, rules and work are the
+    /// member's, not the name's; the old name leads to it until somebody else takes it.
+    pub fn renamed(&mut self, old: &str, name: &str, done: bool) -> Result<(), Wrong> {
+        let Some(who) = self.named(old) else { return Ok(()) };
+        let fine = old.starts_with("agent:") && (self.named(name).is_none() || old == name);
+        if fine != done {
+            return wrong("rules", format!("{old} becomes {name}: {done}, which is not the rule"));
+        }
+        if !done || old == name {
+            return Ok(());
+        }
+        self.members.iter_mut().filter(|m| m.address == old).for_each(|m| m.address = name.to_owned());
+        self.former.remove(name);
+        self.former.insert(old.to_owned(), who);
+        for group in &mut self.groups {
+            if group.members.remove(old) {
+                group.members.insert(name.to_owned());
+            }
+        }
+        self.resources_renamed(old, name);
+        let told = std::mem::take(&mut self.noticed);
+        let follow = |recipient: String| if recipient == old { name.to_owned() } else { recipient };
+        self.noticed = told.into_iter().map(|(seq, recipient)| (seq, follow(recipient))).collect();
+        Ok(())
+    }
+
+    /// Whether a member is called so now.
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.named(name).is_some()
+    }
+
+    /// Whether anybody was called otherwise.
+    pub fn has_former(&self) -> bool {
+        !self.former.is_empty()
+    }
+
     /// The operator set a role.
     pub fn role(&mut self, address: &str, role: &str) {
         if let Some(member) = self.who(address).and_then(|w| self.members.get_mut(w)) {
@@ -66,7 +103,8 @@ impl Oracle {
 
     /// The operator set a group.
     pub fn set_group(&mut self, name: &str, members: &[String]) {
-        let members = members.iter().cloned().collect();
+        let now = |name: &String| self.who(name).and_then(|w| self.address(w)).unwrap_or(name).to_owned();
+        let members = members.iter().map(now).collect();
         match self.group(name).and_then(|g| self.groups.get_mut(g)) {
             Some(group) => group.members = members,
             None => self.groups.push(Group { name: name.to_owned(), members, deleted: false }),

@@ -191,10 +191,11 @@ impl Oracle {
             }
             Place::Everybody => (0..self.members.len()).collect(),
         };
-        let narrow = to.filter(|_| !matches!(place, Place::Inbox(_)));
+        let named = |to: &[String]| to.iter().filter_map(|address| self.who(address)).collect::<Vec<Who>>();
+        let narrow = to.filter(|_| !matches!(place, Place::Inbox(_))).map(named);
         let wanted = |who: &Who| {
             let Some(member) = self.members.get(*who) else { return false };
-            member.present() && Some(*who) != source && narrow.is_none_or(|to| to.contains(&member.address))
+            member.present() && Some(*who) != source && narrow.as_ref().is_none_or(|to| to.contains(who))
         };
         behind.into_iter().filter(wanted).collect()
     }
@@ -262,9 +263,12 @@ impl Oracle {
         }
         let payload: Value = serde_json::from_str(&input.payload).unwrap_or_default();
         let observer = payload.get("role").and_then(Value::as_str) == Some("observer");
-        let who = match self.who(&input.source) {
+        let skills = payload.get("capabilities").and_then(Value::as_array).into_iter().flatten();
+        let skills: Vec<String> = skills.filter_map(Value::as_str).map(str::to_owned).collect();
+        let who = match self.named(&input.source) {
             Some(who) => who,
             None => {
+                self.former.remove(&input.source);
                 let agent = !input.source.starts_with("human:");
                 let first = !self.members.iter().any(|m| !m.removed && !m.address.starts_with("human:"));
                 self.members.push(Member {
@@ -274,6 +278,7 @@ impl Oracle {
                     observer: false,
                     master: self.rules.workspace && agent && first && !observer,
                     quiet: false,
+                    skills: Vec::new(),
                     mail: Default::default(),
                 });
                 let who = self.members.len() - 1;
@@ -287,6 +292,7 @@ impl Oracle {
         };
         if let Some(member) = self.members.get_mut(who) {
             member.left = false;
+            member.skills = skills;
             member.observer |= observer;
             member.master &= !observer;
         }

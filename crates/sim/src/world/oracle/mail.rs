@@ -147,7 +147,7 @@ impl Oracle {
             let Some(entry) = fresh.or_else(|| self.tape.iter().rev().find(named)) else {
                 return wrong("dead letters", format!("a notice names {id}, which nobody knows"));
             };
-            if entry.event.source() != event.target() {
+            if entry.source.is_none() || entry.source != self.named(event.target()) {
                 return wrong("borders", format!("{} is told of a letter of {}", event.target(), entry.event.source()));
             }
             if !self.noticed.insert((entry.event.seq, recipient.clone())) {

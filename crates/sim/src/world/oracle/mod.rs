@@ -148,6 +148,8 @@ pub(crate) struct Member {
     pub(crate) master: bool,
     /// Nothing is pushed to it.
     pub(crate) quiet: bool,
+    /// What it says it can do.
+    pub(crate) skills: Vec<String>,
     pub(crate) mail: BTreeMap<u64, Mail>,
 }
 
@@ -232,9 +234,13 @@ pub struct Oracle {
     pub(crate) lanes: BTreeMap<u64, usize>,
     /// Removals and archivings that explain dead letters.
     pub(crate) excused: BTreeMap<Who, &'static str>,
+    /// Names that members had before.
+    pub(crate) former: BTreeMap<String, Who>,
     pub(crate) resources: Vec<resources::Resource>,
     /// Content that was brought since the last start, and when.
     pub(crate) brought: Vec<(u64, Vec<u8>)>,
+    /// All content a resource ever had.
+    pub(crate) kept: Vec<Vec<u8>>,
     /// Threads by channel and name, with their events.
     pub(crate) threads: BTreeMap<(usize, String), Vec<u64>>,
     pub(crate) rooms: Vec<talk::Room>,
@@ -294,8 +300,10 @@ impl Oracle {
             rotten: false,
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
+            former: BTreeMap::new(),
             resources: Vec::new(),
             brought: Vec::new(),
+            kept: Vec::new(),
             threads: BTreeMap::new(),
             rooms: Vec::new(),
             units: Vec::new(),
@@ -411,8 +419,13 @@ impl Oracle {
         self.tape.len() as u64
     }
 
-    /// The member that has the address now.
+    /// The member that has the address now, or had it before it was renamed, until somebody takes it.
     pub fn who(&self, address: &str) -> Option<Who> {
+        self.named(address).or_else(|| self.former.get(address).copied())
+    }
+
+    /// The member that is called so now.
+    pub(crate) fn named(&self, address: &str) -> Option<Who> {
         self.members.iter().rposition(|m| m.address == address && !m.removed)
     }
 
@@ -491,7 +504,7 @@ impl Oracle {
         if let Some(accepted) = fate.accepted.filter(|accepted| *accepted != seq && !old) {
             return wrong("nothing lost", format!("k={k} was acknowledged at {accepted} and stands at {seq}"));
         }
-        let same = input.source == event.source()
+        let same = (input.source == event.source() || self.who(&input.source) == self.named(event.source()))
             && input.kind == event.kind()
             && input.id.as_deref().is_none_or(|id| id == event.id())
             && (input.kind.starts_with("network.") || input.payload == event.payload());

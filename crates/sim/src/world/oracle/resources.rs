@@ -76,6 +76,12 @@ impl Oracle {
         self.resources.retain(|r| r.owner != who);
     }
 
+    /// Rules that name a member follow it.
+    pub(crate) fn resources_renamed(&mut self, old: &str, name: &str) {
+        let lists = self.resources.iter_mut().flat_map(|r| r.rules.values_mut()).filter_map(Value::as_array_mut);
+        lists.flatten().filter(|one| one.as_str() == Some(old)).for_each(|one| *one = Value::from(name));
+    }
+
     /// The table of section 10.
     fn passes(&self, rule: &Value, who: Who) -> bool {
         let Some(member) = self.members.get(who).filter(|m| m.present()) else { return false };
@@ -198,7 +204,7 @@ impl Oracle {
                 let rules = payload.get("permissions").and_then(Value::as_object).cloned().unwrap_or_default();
                 let contents = old.map(|r| r.contents).unwrap_or_default();
                 self.resources.push(Resource { address: address.clone(), owner: source, version, rules, contents });
-                self.kept(&address, &payload, event)
+                self.keep(&address, &payload, event)
             }
             "network.resource.update" => {
                 if let Some(resource) = self.resources.iter_mut().find(|r| r.address == address) {
@@ -206,7 +212,7 @@ impl Oracle {
                     let rules = payload.get("permissions").and_then(Value::as_object).cloned().unwrap_or_default();
                     resource.rules.extend(rules);
                 }
-                self.kept(&address, &payload, event)
+                self.keep(&address, &payload, event)
             }
             "network.resource.unregister" => {
                 self.resources.retain(|r| r.address != address);
@@ -234,7 +240,7 @@ impl Oracle {
     }
 
     /// The content a committed event brought: its stored form names it by the hash of its bytes.
-    fn kept(&mut self, address: &str, payload: &Value, event: &Event) -> Result<(), Wrong> {
+    fn keep(&mut self, address: &str, payload: &Value, event: &Event) -> Result<(), Wrong> {
         let named =
             json(event.payload()).get("blob").and_then(|b| b.get("sha256")).and_then(Value::as_str).map(str::to_owned);
         let brought = &self.brought;
@@ -256,6 +262,7 @@ impl Oracle {
         }
         let same = resource.contents.last().is_some_and(|(_, last)| *last == bytes);
         if !same {
+            self.kept.push(bytes.clone());
             resource.contents.push((resource.version, bytes));
             let surplus = resource.contents.len().saturating_sub(OLDER_KEPT + 1);
             resource.contents.drain(..surplus);
@@ -265,10 +272,7 @@ impl Oracle {
 
     /// Content is on its way; it may be kept without a name for a while.
     pub fn bringing(&mut self, bytes: &[u8], now: u64) {
-        // What is appended to something is kept whole.
-        let wholes = self.resources.iter().filter_map(|r| r.contents.last());
-        let wholes: Vec<Vec<u8>> = wholes.map(|(_, base)| [base.as_slice(), bytes].concat()).collect();
-        self.brought.extend(wholes.into_iter().chain([bytes.to_vec()]).map(|bytes| (now, bytes)));
+        self.brought.push((now, bytes.to_vec()));
     }
 
     /// A start forgets what was brought and not named.
@@ -283,9 +287,13 @@ impl Oracle {
 
     /// Whether the content may be there: it is named, or was brought lately.
     pub fn may_have_blob(&self, blob: &str, now: u64) -> bool {
-        let lately = |at: u64| now.saturating_sub(at) < STAGED_MS + 60_000;
+        let lately = || self.brought.iter().filter(|(at, _)| now.saturating_sub(*at) < STAGED_MS + 60_000);
+        // What is appended to something is kept whole, whatever became of the event that brought it.
+        let bases = || self.kept.iter().chain(self.brought.iter().map(|(_, bytes)| bytes));
+        let whole = |bytes: &[u8]| bases().any(|base| hash(&[base.as_slice(), bytes].concat()) == blob);
         self.named_blobs().any(|named| named == blob)
-            || self.brought.iter().any(|(at, bytes)| lately(*at) && hash(bytes) == blob)
+            || lately().any(|(_, bytes)| hash(bytes) == blob)
+            || lately().any(|(_, bytes)| whole(bytes))
     }
 
     /// Every content that can be read, with a version that has it.

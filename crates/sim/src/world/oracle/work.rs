@@ -1,7 +1,6 @@
 //! Work units (design, section 8): who may open, take, move and see one, and that each has exactly one end.
 
 use super::{Input, Member, Oracle, Place, Who, Wrong, wrong};
-use crate::world::script::skills;
 use rialto_model::{ErrorCode, Event};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -137,7 +136,7 @@ impl Oracle {
         self.channels.get(channel).map(|c| c.name.as_str())
     }
 
-    fn named(&self, name: &str, by: Who) -> Option<usize> {
+    fn unit_named(&self, name: &str, by: Who) -> Option<usize> {
         let fits = |u: &Unit| u.id == name || u.requester == by && u.alias.as_deref() == Some(name);
         self.units.iter().rposition(fits)
     }
@@ -182,7 +181,8 @@ impl Oracle {
 
     fn work_act(&self, input: &Input, source: Who, place: Place) -> Result<(Place, Meaning), ErrorCode> {
         let payload: Value = serde_json::from_str(&input.payload).unwrap_or_default();
-        let no = text(&payload, "work").and_then(|name| self.named(name, source)).ok_or(ErrorCode::UnknownTarget)?;
+        let no =
+            text(&payload, "work").and_then(|name| self.unit_named(name, source)).ok_or(ErrorCode::UnknownTarget)?;
         let unit = self.units.get(no).ok_or(ErrorCode::UnknownTarget)?;
         let part = self.part(unit, source).ok_or(ErrorCode::UnknownTarget)?;
         if unit.ended.is_some() {
@@ -223,7 +223,7 @@ impl Oracle {
 
     /// A message that opens a unit, or is said inside one.
     fn work_message(&self, input: &Input, wish: &Value, source: Who, place: Place) -> Result<Meaning, ErrorCode> {
-        if let Some(no) = text(wish, "id").and_then(|name| self.named(name, source)) {
+        if let Some(no) = text(wish, "id").and_then(|name| self.unit_named(name, source)) {
             let unit = self.units.get(no).ok_or(ErrorCode::UnknownTarget)?;
             let part = self.part(unit, source).ok_or(ErrorCode::UnknownTarget)?;
             if unit.ended.is_some() {
@@ -256,7 +256,7 @@ impl Oracle {
         }
         let Some(name) = text(wish, "parent") else { return Ok(Meaning::Open { parent: None }) };
         let parent =
-            self.named(name, source).filter(|no| self.units.get(*no).is_some_and(|u| u.executor == Some(source)));
+            self.unit_named(name, source).filter(|no| self.units.get(*no).is_some_and(|u| u.executor == Some(source)));
         let unit = parent.and_then(|no| self.units.get(no)).ok_or(ErrorCode::UnknownTarget)?;
         if unit.ended.is_some() {
             return Err(ErrorCode::NoPendingRequest);
@@ -305,7 +305,7 @@ impl Oracle {
         let able = move |who: &Who| {
             self.members
                 .get(*who)
-                .is_some_and(|m| *who != source && m.present() && !m.observer && skills(&m.address).contains(&skill))
+                .is_some_and(|m| *who != source && m.present() && !m.observer && m.skills.iter().any(|s| s == skill))
         };
         (0..self.members.len()).filter(able)
     }

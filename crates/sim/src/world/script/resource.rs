@@ -64,6 +64,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     match c.below(8) {
         0 => return called(c, net, out),
         1 => return written(c, net, out),
+        2 if one_in(c, 3) => return for_members(c, net, out),
         _ => {}
     }
     let rules = |c: &mut Chance| (pick(c, 7), pick(c, 7));
@@ -127,6 +128,15 @@ fn called(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     out.push(Step::Resource { net, who: 0, act: Res::Result { by, nth: 0, fails: one_in(c, 3) }, calm: one_in(c, 2) });
 }
 
+/// Something for members, and somebody who only looks on.
+fn for_members(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
+    let (owner, which) = (pick(c, 3), pick(c, 4));
+    out.push(Step::Resource { net, who: owner, act: Res::Register { which, rules: Some((1, 1)) }, calm: true });
+    out.push(Step::Admin { net, op: super::Admin::Role(owner + 1, ["observer", "master"][pick(c, 2)]) });
+    out.push(Step::Look);
+    out.push(Step::Admin { net, op: super::Admin::Role(owner + 1, "member") });
+}
+
 /// Content is kept, changed by two at once, and read after a start.
 fn written(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     let (owner, which) = (pick(c, 3), 1 + pick(c, 2));
@@ -135,6 +145,8 @@ fn written(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     for who in [owner, pick(c, 3)] {
         let act = Res::Write { which, append: one_in(c, 2), expects: one_in(c, 2).then_some(0) };
         out.push(Step::Resource { net, who, act, calm: false });
+        let to = super::Target::Member(pick(c, 3));
+        out.push(Step::Send { net, who, to, which: super::Which::Fresh, count: 1, calm: false, form: 0 });
     }
     out.extend([Step::Pump, Step::Pump, Step::PowerCut, Step::Look].into_iter().skip(pick(c, 4)));
 }

@@ -108,6 +108,7 @@ const MOVES: [&str; 12] = [
 pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     match c.below(12) {
         0 => race(c, net, out),
+        1 if one_in(c, 3) => leap(c, net, out),
         1 => sign_of_life(c, net, out),
         _ => out.push(step(c, net)),
     }
@@ -123,6 +124,13 @@ fn race(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
         let act = if one_in(c, 3) { reply } else { Work::Update("working") };
         out.push(Step::Work { net, by, act, nth: 0, calm: false });
     }
+}
+
+/// The clock is set, which is not time that passed.
+fn leap(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
+    let open = Work::Open { to: Target::Member(pick(c, 3)), deadline_ms: Some(120_000), part: false };
+    out.push(Step::Work { net, by: By::Member(pick(c, 3)), act: open, nth: 0, calm: true });
+    out.extend([Step::Pass { ms: 12_000 }, Step::Leap { ms: 3_600_000 }, Step::Look]);
 }
 
 /// Half the time, a word of the executor, and half the time again.
