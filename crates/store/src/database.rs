@@ -15,9 +15,10 @@ pub(crate) fn open(path: &Path, pragmas: &str) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The schema version a database says it has.
+/// The schema version a database says it has; one that nobody writes is none that is known.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+    let said: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok(u32::try_from(said).unwrap_or(u32::MAX))
 }
 
 /// An error with the name of its file.
@@ -30,5 +31,7 @@ pub(crate) fn failed(path: &Path, error: &rusqlite::Error) -> StoreError {
 
 /// Whether the file itself is bad.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    // A format number of the header that no release of SQLite has written has no code of its own.
+    let alien = || error.to_string().contains("unsupported file format");
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) || alien()
 }

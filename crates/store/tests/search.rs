@@ -174,6 +174,25 @@ fn a_deleted_or_damaged_file_is_begun_anew() {
     }
 }
 
+/// Every bit of the header of the file: whatever SQLite calls it, the index is there, whole or empty.
+#[test]
+fn no_bit_of_the_header_keeps_the_index_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("search.db");
+    let index = SearchIndex::open(&path).unwrap();
+    index.index(1, &[Doc { seq: 1, streams: &[1], source: None, text: "hello" }], 1).unwrap();
+    index.close().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    for bit in 0..100 * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let copy = dir.path().join(format!("copy-{bit}.db"));
+        std::fs::write(&copy, damaged).unwrap();
+        let index = SearchIndex::open(&copy).unwrap_or_else(|e| panic!("bit {bit}: {e}"));
+        assert!(index.indexed_through(1).unwrap() <= 1, "bit {bit}");
+    }
+}
+
 #[test]
 fn damage_met_while_running_ends_in_an_empty_index() {
     let dir = tempfile::tempdir().unwrap();
