@@ -139,10 +139,12 @@ fn emitted<'d, 'a>(
     core_events::check_type(state, &envelope.kind, &envelope.target)?;
     may_emit(state, member, envelope)?;
     let mut draft = draft(state, input, member, address, metadata)?;
-    let rewritten = ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
-        || draft.metadata.get("work").is_some()
-        || workspace::rewrites(state, &draft);
-    if envelope.id.is_some() && rewritten {
+    let rewritten = || {
+        ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
+            || draft.metadata.get("work").is_some()
+            || workspace::rewrites(state, &draft)
+    };
+    if envelope.id.is_some() && rewritten() {
         draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
     }
     if state.external && !external::is_exempt(&envelope.kind) {

@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     /// mod/analytics counts.
     pub(crate) counted: AtomicBool,
     pub(crate) connections: AtomicU64,
+    /// The last event that something may be searched for in, at least.
+    pub(crate) last_text: AtomicU64,
     /// What came of asking mods that run elsewhere.
     pub(crate) mods: ModCounters,
 }

@@ -237,6 +237,7 @@ impl Node {
             ready: AtomicBool::new(true),
             counted: AtomicBool::new(false),
             connections: AtomicU64::new(1),
+            last_text: AtomicU64::new(engine.state.book.head),
             mods: crate::metrics::ModCounters::default(),
         });
         self.inner.blobs.load(book.number, engine.state.blobs());

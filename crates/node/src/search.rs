@@ -5,6 +5,7 @@
 use crate::metrics::Counters;
 use crate::network::Network;
 use crate::query::{Query, QueryResult, read_records};
+use aho_corasick::packed::Searcher;
 use rialto_engine::history::Lens;
 use rialto_engine::{Caller, EventRecord, Filter, StreamKey, View};
 use rialto_model::{ErrorCode, Fault, Seq, Visibility, limits};
@@ -12,7 +13,8 @@ use rialto_store::search::{Doc, Query as IndexQuery, SearchIndex, StreamView, Vi
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
 use std::ops::ControlFlow;
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
 /// Events looked at in one go: thousands at a time cost half as much as a few.
@@ -45,6 +47,12 @@ fn stream_number(key: StreamKey) -> Option<u64> {
 
 /// Members of a payload that are searched, as they stand in it.
 const KEYS: [&str; 4] = ["\"content\"", "\"text\"", "\"title\"", "\"filename\""];
+
+/// Whether something may be searched for in these bytes: told without reading them as what they are.
+pub(crate) fn may_hold_text(bytes: &[u8]) -> bool {
+    static FINDER: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(KEYS));
+    FINDER.as_ref().is_none_or(|keys| keys.find(bytes).is_some())
+}
 
 /// The text people would look for in an event; nothing for types without text.
 pub(crate) fn text_of(record: &EventRecord) -> Option<String> {
@@ -85,17 +93,21 @@ pub(crate) fn catch_up(
     number: u32,
     id: &str,
     head: Seq,
+    last_text: Seq,
 ) -> Result<Seq, rialto_store::StoreError> {
     let through = index.indexed_through(number)?;
     if through >= head {
         return Ok(through);
     }
+    if last_text <= through {
+        // Nothing to be found came since: it is not read to learn that.
+        index.index(number, &[], head)?;
+        return Ok(head);
+    }
     let to = head.min(through + CHUNK);
     let mut found: Vec<(Seq, Vec<u64>, Option<u64>, String)> = Vec::new();
-    // Most events say nothing that is searched for: those are not read whole.
-    let keys = aho_corasick::packed::Searcher::new(KEYS);
     store.read(number, Seqs::Range(through + 1..to + 1), &mut |r| {
-        if keys.as_ref().is_some_and(|keys| keys.find(r.body).is_none()) {
+        if !may_hold_text(r.body) {
             return ControlFlow::Continue(());
         }
         if let Ok(rialto_engine::Record::Event(record)) =
@@ -153,7 +165,9 @@ fn round(node: &crate::Node, index: &SearchIndex) -> bool {
     for network in node.networks() {
         let shared = &network.handle.shared;
         let head = *network.head().borrow();
-        match catch_up(node.store().as_ref(), index, shared.number, &shared.id, head) {
+        // After the head: what came since counts too.
+        let last_text = shared.last_text.load(Ordering::Acquire);
+        match catch_up(node.store().as_ref(), index, shared.number, &shared.id, head, last_text) {
             Ok(through) => {
                 Counters::set(&shared.counters.indexed, through);
                 busy |= *network.head().borrow() > through + CHUNK;

@@ -381,6 +381,10 @@ impl Task {
             self.engine.apply(&record);
             if let Record::Event(event) = &record {
                 self.urgent = true;
+                if event.stored && crate::search::may_hold_text(event.event.payload().as_bytes()) {
+                    // Before anybody hears of it, and of its commit.
+                    self.shared.last_text.store(event.event.seq, Ordering::Release);
+                }
                 self.remember(event.clone());
                 let tracked = self.engine.state.is_tracked();
                 self.events.push(Outgoing { record: event.clone(), tracked, book: self.changes });

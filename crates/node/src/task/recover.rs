@@ -134,6 +134,7 @@ impl Task {
     /// Goes on with a state as it is in the log.
     fn take_over(&mut self, engine: Engine, lsn: u64) {
         self.committed = engine.state.book.head;
+        self.shared.last_text.store(self.committed, Ordering::Release);
         self.last_lsn = lsn;
         self.blobs.load(self.shared.number, engine.state.blobs());
         self.engine = engine;
