@@ -83,6 +83,51 @@ async fn a_mod_is_served_on_every_carrier() {
     assert!(metrics.contains(&counted), "{metrics}");
 }
 
+/// Mode, what is done when it fails, what the mod says, what the sender hears, and what is stored of `{"n":1}`.
+const MODES: [(&str, &str, &str, &str, Option<u64>); 10] = [
+    ("guard", "skip", "pass", "ok", Some(1)),
+    ("guard", "skip", "modified", "ok", Some(1)),
+    ("guard", "skip", "reject", "acme.no", None),
+    ("transform", "skip", "pass", "ok", Some(1)),
+    ("transform", "skip", "modified", "ok", Some(2)),
+    ("transform", "skip", "reject", "ok", Some(1)),
+    ("transform", "reject", "reject", "mod_failed", None),
+    ("observe", "skip", "pass", "ok", Some(1)),
+    ("observe", "skip", "modified", "ok", Some(1)),
+    ("observe", "skip", "reject", "ok", Some(1)),
+];
+
+#[tokio::test]
+async fn what_each_mode_may_do_on_every_carrier() {
+    let node = Node::start();
+    let place = Place::of(&node);
+    for (c, carrier) in SERVING.into_iter().enumerate() {
+        let mut server = Member::join(&place, carrier, &format!("server-{c}")).await.unwrap();
+        let mut sender = Member::join(&place, carrier, &format!("sender-{c}")).await.unwrap();
+        let name = format!("m{c}");
+        node.line(&format!("mod approve {name} server-{c}")).ok();
+        for (n, (mode, on_error, verdict, heard, stored)) in MODES.into_iter().enumerate() {
+            let said = format!("{carrier:?}: {mode} ({on_error}) says {verdict}");
+            let wish = json!({ "name": name, "mode": mode, "intercepts": ["test.note.*"],
+                "deadline_ms": 30_000, "on_error": on_error });
+            send(&mut server, &format!("s{n}"), "network.mod.serve", &wish).await.unwrap();
+            let verdict = json!({ "verdict": verdict, "code": "acme.no", "event": { "payload": { "n": 2 } } });
+            let note = Draft::note(&format!("n{c}-{n}"), "channel/general", r#"{"n":1}"#);
+            let id = format!("v{n}");
+            let (sent, check) = tokio::join!(sender.send(&note), answer(&mut server, &id, verdict));
+            let code = sent.unwrap().map_or_else(|refused| refused.code, |_| "ok".to_owned());
+            assert_eq!((code.as_str(), &check.payload()["event"]["id"]), (heard, &json!(note.id)), "{said}");
+            let newest = node.line("history channel/general --json --limit 1").ok().json()["events"][0].take();
+            match stored {
+                Some(n) => assert_eq!((&newest["id"], &newest["payload"]["n"]), (&json!(note.id), &json!(n)), "{said}"),
+                None => assert_ne!(newest["id"], json!(note.id), "{said}"),
+            }
+        }
+        let unload = json!({ "name": name, "unload": true });
+        send(&mut server, "end", "network.mod.serve", &unload).await.unwrap();
+    }
+}
+
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).canonicalize().unwrap()
 }

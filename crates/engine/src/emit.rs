@@ -98,16 +98,15 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     let (member, accepted) = match sender {
         Sender::Member(member) => {
             live.touch(member, now);
-            let progress = Progress::default();
-            (member, emitted(state, live, input, member, address, metadata, progress, now, fx)?)
+            (member, emitted(state, live, input, member, address, metadata, None, now, fx)?)
         }
         Sender::Guest(guest) => {
             guest.records.iter().for_each(|record| fx.commit(record.clone()));
             // The event is decided on the state as it will be; the records themselves are applied with all others.
             let address = address.into_owned();
             let before = guest.enter(&mut engine.state);
-            let (state, live, progress) = (&engine.state, &mut engine.live, Progress::default());
-            let result = emitted(state, live, input, guest.member, address.into(), metadata, progress, now, fx);
+            let (state, live) = (&engine.state, &mut engine.live);
+            let result = emitted(state, live, input, guest.member, address.into(), metadata, None, now, fx);
             before.restore(&mut engine.state);
             (guest.member, result?)
         }
@@ -131,7 +130,7 @@ fn emitted<'d, 'a>(
     member: MemberId,
     address: Cow<'d, str>,
     metadata: Metadata<'a>,
-    progress: Progress,
+    progress: Option<Box<Progress>>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -149,7 +148,8 @@ fn emitted<'d, 'a>(
     }
     if state.external && !external::is_exempt(&envelope.kind) {
         let goes = |text: &str| may_go(state, input, member, &draft.address, text);
-        match external::walk(state, live, &draft, &input.answers, progress, &goes, now)? {
+        let progress = progress.unwrap_or_default();
+        match external::walk(state, live, &draft, &input.answers, *progress, &goes, now)? {
             external::Next::Through(walked) => {
                 draft.sent_body = walked.sent_body.or(draft.sent_body);
                 draft.walked = Some(walked);
@@ -158,6 +158,7 @@ fn emitted<'d, 'a>(
                 let envelope = Envelope::parse(&text).map_err(|unreadable| unreadable.fault)?;
                 let metadata = Metadata::parse(envelope.metadata)?;
                 let again = input.again(&envelope);
+                let progress = Some(Box::new(progress));
                 return emitted(state, live, &again, member, draft.address, metadata, progress, now, fx);
             }
         }
