@@ -6,6 +6,7 @@
 
 mod acks;
 mod checks;
+mod commit;
 mod gather;
 mod intake;
 pub(crate) mod load;
@@ -18,25 +19,22 @@ mod recover;
 mod workspace;
 
 use crate::blobs::Blobs;
-use crate::command::{Answered, Command, Found, Out, Reply};
-use crate::delivery::{Sessions, id_key};
+use crate::command::{Answered, Command, Found, Reply};
+use crate::delivery::Sessions;
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
 use crate::outbox::Outbox;
-use crate::outgoing::{Outgoing, runs};
+use crate::outgoing::Outgoing;
 use crate::schema::Validators;
 use crate::texts::Texts;
 use checks::Checks;
 use named::BlobChanges;
 use park::{Given, Lane, Source};
-use rialto_engine::bugs;
 use rialto_engine::input::Joined;
-use rialto_engine::record::VERSION;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
-use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Fault, Millis, Seq};
-use rialto_store::{Batch, Class, Committed, Flush, Store, StoreError};
+use rialto_store::{Batch, Class, Committed, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -46,13 +44,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Batches between decision and commit: one flushes while the next gathers.
 const FLIGHTS_MAX: usize = 2;
-/// At least so many times its own size is logged between two snapshots: a large network must not pay for them with
-/// every event.
-const LOG_PER_SNAPSHOT: usize = 12;
 /// Events decided in one batch, about.
 const BATCH_EVENTS: usize = 8192;
-/// A buffer larger than this is not kept for the next batch.
-const BATCH_BYTES_KEPT: usize = 4 << 20;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
 const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
 /// Bytes of them kept at hand.
@@ -440,237 +433,6 @@ impl Task {
     /// Tells connections that there is something in their outboxes.
     fn tell(&mut self) {
         Outbox::tell_all(self.sessions.take_news());
-    }
-
-    /// Hands the gathered records to the log, unless all of them may wait for the next commit.
-    async fn submit(&mut self) {
-        if !self.hashes.is_empty() {
-            // What waits lazily goes to the log first, so that log and state say the same.
-            self.urgent |= !self.records.is_empty();
-            let hash = self.engine.state.hash();
-            self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
-        }
-        let lazy = !self.urgent;
-        let number = self.next_flight;
-        self.next_flight += 1;
-        let mut flight = Flight {
-            number,
-            done: None,
-            then: std::mem::take(&mut self.then),
-            events: std::mem::take(&mut self.events),
-            blobs: BlobChanges::default(),
-            after: std::mem::take(&mut self.fx.after),
-            head: self.engine.state.book.head,
-            handed: Instant::now(),
-            snapshot: None,
-            wrote: false,
-        };
-        if bugs::on("ack before commit") {
-            let now = self.host.clock().now();
-            std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
-        }
-        self.decided_after = 0;
-        if lazy || self.records.is_empty() {
-            flight.done = Some(Ok(self.last_lsn));
-            self.flights.push_back(flight);
-            self.land();
-            return;
-        }
-        self.urgent = false;
-        flight.wrote = true;
-        flight.blobs = std::mem::take(&mut self.blob_changes);
-        let batch = match self.encode() {
-            Ok(batch) => batch,
-            Err(error) => {
-                flight.done = Some(Err(error));
-                self.flights.push_back(flight);
-                self.land();
-                return;
-            }
-        };
-        self.bytes_since_snapshot += batch.bytes();
-        if self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT) {
-            self.bytes_since_snapshot = 0;
-            let snapshot = self.engine.state.to_snapshot();
-            self.snapshot_size = snapshot.len();
-            flight.snapshot = Some(snapshot);
-        }
-        self.flights.push_back(flight);
-        self.append(number, batch).await;
-    }
-
-    fn encode(&mut self) -> Result<Batch, StoreError> {
-        let mut batch = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
-        batch.clear();
-        let mut seq = self.committed;
-        for record in self.records.drain(..) {
-            let key = match &record {
-                Record::Event(event) => {
-                    seq = event.event.seq;
-                    if event.received.is_some() { id_key(event.event.id()) } else { 0 }
-                }
-                Record::Acks(_) | Record::Change(_) => 0,
-            };
-            batch.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body))?;
-        }
-        Ok(batch)
-    }
-
-    async fn append(&mut self, number: u64, batch: Batch) {
-        let flush = match self.engine.state.book.settings.durability {
-            Durability::Sync => Flush::Sync,
-            Durability::Os => Flush::Os,
-            Durability::Memory => Flush::None,
-        };
-        let complete = self.complete.clone();
-        let mut done: rialto_store::Done = Box::new(move |result| {
-            // The channel holds every batch that can be in flight.
-            let _ = complete.try_send((number, result));
-        });
-        let mut batch = batch;
-        loop {
-            match self.store.append(self.class, self.epoch, flush, batch, done) {
-                Ok(()) => return,
-                Err(rejected) if matches!(rejected.error, StoreError::Busy) => {
-                    batch = rejected.batch;
-                    done = rejected.done;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                Err(rejected) => {
-                    self.completed(number, Err(rejected.error));
-                    return;
-                }
-            }
-        }
-    }
-
-    fn completed(&mut self, number: u64, result: Result<Committed, StoreError>) {
-        let result = result.map(|committed| {
-            if committed.batch.bytes() <= BATCH_BYTES_KEPT {
-                self.batches.push(committed.batch);
-            }
-            committed.last_lsn
-        });
-        if let Some(flight) = self.flights.iter_mut().find(|f| f.number == number) {
-            flight.done = Some(result);
-        }
-        self.land();
-    }
-
-    /// Finishes batches in order: deliver, do, answer.
-    fn land(&mut self) {
-        while let Some(flight) = self.flights.front_mut() {
-            let Some(result) = flight.done.take() else { break };
-            let Some(flight) = self.flights.pop_front() else { break };
-            match result {
-                Ok(lsn) => self.landed(flight, lsn),
-                Err(error) => {
-                    tracing::error!(network = %self.shared.id, %error, "the log refused a batch");
-                    self.flights.push_front(flight);
-                    self.broken = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn landed(&mut self, flight: Flight, lsn: u64) {
-        let now = self.host.clock().now();
-        let counters = &self.shared.counters;
-        self.last_lsn = self.last_lsn.max(lsn);
-        if flight.wrote {
-            Counters::add(&counters.commits, 1);
-            Counters::add(&counters.commit_micros, u64::try_from(flight.handed.elapsed().as_micros()).unwrap_or(0));
-        }
-        self.committed = self.committed.max(flight.head);
-        // Before the answers: whoever was told of a position may ask for what is behind it.
-        if !flight.events.is_empty() {
-            let _ = self.head.send(self.committed);
-        }
-        Counters::add(&counters.accepted, flight.events.len() as u64);
-        flight.blobs.commit(&self.blobs, self.shared.number);
-        // Answers first, so that a sender hears of its event before its own deliveries that follow.
-        for then in flight.then {
-            self.then(then, now);
-        }
-        let mut events = flight.events;
-        events.retain(|e| {
-            !e.tracked || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.changes)
-        });
-        for run in runs(events) {
-            let sent = self.sessions.deliver(&self.engine.state, &run, run.book() == self.changes, now.steady);
-            if !run.is_tracked() {
-                let dropped = self.sessions.keep_for_polls(&self.engine.state, &run);
-                Counters::add(&self.shared.counters.dropped, dropped);
-            }
-            Counters::add(&self.shared.counters.delivered, sent);
-        }
-        for effect in flight.after {
-            self.effect(effect);
-        }
-        self.sessions.flush(&self.engine.state, self.committed, now.steady);
-        self.tell();
-        for connection in self.sessions.take_ended() {
-            self.close_stream(connection, now);
-        }
-        if std::mem::take(&mut self.book_changed) {
-            self.publish();
-        }
-        if let Some(bytes) = flight.snapshot {
-            let (store, class, number) = (self.store.clone(), self.class, self.shared.number);
-            let lsn = if bugs::on("snapshot ahead of the log") { self.last_lsn + 1 } else { lsn };
-            self.host.errand(move || {
-                if let Err(error) = store.save_snapshot(class, number, lsn, &bytes) {
-                    tracing::warn!(%error, "snapshot was not saved; replay will be longer");
-                }
-            });
-        }
-    }
-
-    fn then(&mut self, then: Then, now: Clock) {
-        match then {
-            Then::Count(reply, n) => {
-                let _ = reply.send(Ok(n));
-            }
-            Then::Value(reply, value) => {
-                let _ = reply.send(value);
-            }
-            Then::Hash(reply, hash) => {
-                let _ = reply.send((self.last_lsn, hash));
-            }
-            Then::Answers(Reply::Once(reply), answers, _) => {
-                let _ = reply.send(answers);
-            }
-            Then::Answers(Reply::Nobody, ..) => {}
-            Then::Answers(Reply::Stream(connection, outbox), answers, opened) => {
-                self.sessions.answer(connection, &outbox, Out::Answers(answers));
-                for (connection, joined, outbox) in opened {
-                    let member = joined.session.member;
-                    self.engine.live.stream(member, true, now);
-                    // It may have ended, left or joined anew since.
-                    if self.joined.get(&connection) != Some(&joined.session) {
-                        self.engine.live.stream(member, false, now);
-                        continue;
-                    }
-                    if let Some(old) = self.sessions.close(connection) {
-                        self.engine.live.stream(old.member, false, now);
-                    }
-                    self.sessions.open(connection, &joined, outbox);
-                }
-            }
-        }
-    }
-
-    fn effect(&mut self, effect: Effect) {
-        match effect {
-            Effect::Signal { event, route } => {
-                Counters::add(&self.shared.counters.signals, 1);
-                self.sessions.signal(&self.engine.state, &event, &route);
-            }
-            Effect::Revoked { member, numbers, code } => self.sessions.revoke(member, &numbers, code),
-            Effect::CloseAll { code } => self.sessions.close_all(code),
-            Effect::Observe(check) => self.observe(&check),
-        }
     }
 
     /// Once a second: expiry, redelivery, and acks that waited.

@@ -1,8 +1,8 @@
 //! Events that mods send: from `mod/{name}`, past every mod but their own (OpenAgents sheet, section 9.2).
 
 use super::shape::{Fixed, Shape, is_core};
-use super::verdict::{Said, Verdict};
-use super::{Chain, Mode, OnError, Outcome, Sender, Step, addressee, ask, failed, guards, mail, mods};
+use super::verdict::Changes;
+use super::{Chain, Mode, Sender, Step, addressee, ask, guards, mail, mods, transformed};
 use crate::emit::{Laid, lay};
 use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
 use crate::mods::persistence;
@@ -93,25 +93,11 @@ pub(crate) fn decide(
             if !asked || sender.is_behind(config) {
                 continue;
             }
-            let reason = match ask(state, input.answers, config, Step::Transform, &shape, sender, fixed)? {
-                Outcome::Said(Verdict { said: Said::Pass, .. }) => continue,
-                Outcome::Said(Verdict { said: Said::Modified(changes), .. }) => {
-                    match shape.changed(changes, fixed).and_then(|text| reread(state, &text)) {
-                        Ok((changed, read)) => {
-                            notes.push(format!("mod/{}: modified", config.name));
-                            (text, shape) = (changed, read);
-                            continue;
-                        }
-                        Err(reason) => reason,
-                    }
-                }
-                Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => "a transform cannot refuse".to_owned(),
-                Outcome::Failed(reason) => (*reason).to_owned(),
-            };
-            if config.on_error == OnError::Reject {
-                return Err(failed(config, &reason).into());
+            let outcome = ask(state, input.answers, config, Step::Transform, &shape, sender, fixed)?;
+            let make = |changes: &Changes| shape.changed(changes, fixed).and_then(|text| reread(state, &text));
+            if let Some(made) = transformed(config, outcome, make, &mut notes)? {
+                (text, shape) = made;
             }
-            notes.push(format!("mod/{}: {reason}, skipped", config.name));
         }
         if kind != shape.kind || target != shape.target {
             guards(state, live, input.answers, Step::GuardAgain, &shape, sender, fixed, now)?;

@@ -24,7 +24,7 @@ use serde_json::json;
 use shape::{Fixed, Shape};
 use std::borrow::Cow;
 use std::sync::Arc;
-use verdict::{Said, Verdict};
+use verdict::{Changes, Said, Verdict};
 
 /// Where a mod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -400,31 +400,19 @@ pub(crate) fn walk(
                 shape.metadata = metadata.to_json();
                 continue;
             }
-            let reason = match ask(state, answers, config, Step::Transform, &shape, sender, fixed)? {
-                Outcome::Said(Verdict { said: Said::Pass, .. }) => continue,
-                Outcome::Said(Verdict { said: Said::Modified(changes), .. }) => {
-                    let changed = shape.changed(changes, fixed);
-                    match changed.and_then(|text| goes(&text).map(|()| text).map_err(|fault| fault.message)) {
-                        Ok(text) => {
-                            progress.notes.push(format!("mod/{}: modified", config.name));
-                            progress.from = at + 1;
-                            let before = list.iter().take(at);
-                            progress.routed |= before.into_iter().any(|m| is_routing(m, &shape.kind));
-                            if progress.began.is_none() {
-                                progress.began = Some(Began::of(draft)?);
-                            }
-                            return Ok(Next::Changed(text, progress));
-                        }
-                        Err(reason) => reason,
-                    }
-                }
-                Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => "a transform cannot refuse".to_owned(),
-                Outcome::Failed(reason) => (*reason).to_owned(),
+            let outcome = ask(state, answers, config, Step::Transform, &shape, sender, fixed)?;
+            let make = |changes: &Changes| {
+                let text = shape.changed(changes, fixed)?;
+                goes(&text).map(|()| text).map_err(|fault| fault.message)
             };
-            if config.on_error == OnError::Reject {
-                return Err(failed(config, &reason).into());
+            if let Some(text) = transformed(config, outcome, make, &mut progress.notes)? {
+                progress.from = at + 1;
+                progress.routed |= list.iter().take(at).any(|m| is_routing(m, &shape.kind));
+                if progress.began.is_none() {
+                    progress.began = Some(Began::of(draft)?);
+                }
+                return Ok(Next::Changed(text, progress));
             }
-            progress.notes.push(format!("mod/{}: {reason}, skipped", config.name));
         }
     }
     let elsewhere = progress.began.as_ref().is_some_and(|b| b.kind != shape.kind || b.target != shape.target);
@@ -438,6 +426,32 @@ pub(crate) fn walk(
         sent_body: progress.began.and_then(|b| b.sent_body),
         routed: progress.routed,
     })))
+}
+
+/// What a transform makes of an event, if it changes it; what it cannot do or did not do is skipped or refused.
+fn transformed<T>(
+    config: &ModConfig,
+    outcome: &Outcome,
+    make: impl FnOnce(&Changes) -> Result<T, String>,
+    notes: &mut Vec<String>,
+) -> Result<Option<T>, Fault> {
+    let made = match outcome {
+        Outcome::Said(Verdict { said: Said::Pass, .. }) => return Ok(None),
+        Outcome::Said(Verdict { said: Said::Modified(changes), .. }) => make(changes),
+        Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => Err("a transform cannot refuse".to_owned()),
+        Outcome::Failed(reason) => Err((*reason).to_owned()),
+    };
+    match made {
+        Ok(made) => {
+            notes.push(format!("mod/{}: modified", config.name));
+            Ok(Some(made))
+        }
+        Err(reason) if config.on_error == OnError::Reject => Err(failed(config, &reason)),
+        Err(reason) => {
+            notes.push(format!("mod/{}: {reason}, skipped", config.name));
+            Ok(None)
+        }
+    }
 }
 
 fn is_routing(config: &ModConfig, kind: &str) -> bool {
