@@ -70,6 +70,7 @@ struct World {
     power: Option<u64>,
     life: u64,
     rng: u64,
+    bytes_written: u64,
 }
 
 #[derive(Debug, Default)]
@@ -114,6 +115,7 @@ impl FaultDisk {
             power: None,
             life: 0,
             rng: seed ^ 0x9E37_79B9_7F4A_7C15,
+            bytes_written: 0,
         };
         Self { world: Arc::new(Mutex::new(world)) }
     }
@@ -155,6 +157,11 @@ impl FaultDisk {
     /// Ends all planned failures.
     pub fn heal(&self) {
         self.lock_world().faults.clear();
+    }
+
+    /// What all writes so far come to.
+    pub fn bytes_written(&self) -> u64 {
+        self.lock_world().bytes_written
     }
 
     /// Sets the free space reported.
@@ -318,6 +325,7 @@ impl DiskFile for FaultFile {
         let failed = world.may_on(Call::Write, self.inode).err();
         // A failing write may have written some of it.
         let len = if failed.is_some() { world.below(buf.len() + 1) } else { buf.len() };
+        world.bytes_written += len as u64;
         let inode = world.inodes.get_mut(self.inode).ok_or(io::ErrorKind::NotFound)?;
         inode.write(buf.get(..len).unwrap_or_default(), usize::try_from(offset).unwrap_or(usize::MAX));
         failed.map_or(Ok(()), Err)

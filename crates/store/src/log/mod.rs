@@ -41,6 +41,13 @@ const ROOM_MIN: u64 = 64 << 10;
 /// Write buffers above this size are given back.
 const BUFFER_KEPT: usize = 4 << 20;
 
+/// A flushed write of at most so many bytes, into space that was reserved and never written, takes zeros along behind
+/// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
+/// for each small flush, which costs as much as the flush itself. With zeros ahead it is one for many.
+const SMALL_WRITE: usize = 64 << 10;
+/// How many zeros.
+const ZEROS_AHEAD: u64 = 256 << 10;
+
 /// Sizes and limits of a log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogOptions {
@@ -75,6 +82,8 @@ pub(crate) struct Log<D: Disk> {
     durable: Lsn,
     /// Where the flushed part of the open segment ends.
     durable_end: u64,
+    /// Up to here the open segment's file was written before, if only with zeros.
+    written: u64,
     epochs: BTreeMap<u32, u64>,
     /// Networks one of whose batches failed: what comes behind it builds on it, so it is refused until their owners
     /// start again.
@@ -203,7 +212,7 @@ impl<D: Disk> Log<D> {
         for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
             let size = waiting.batch.bytes() as u64;
             if self.end + self.buf.len() as u64 + size > self.capacity {
-                self.write_buf().map_err(fatal)?;
+                self.write_buf(false).map_err(fatal)?;
                 self.roll(size).map_err(fatal)?;
             }
             let first_lsn = self.last_lsn + 1;
@@ -216,7 +225,7 @@ impl<D: Disk> Log<D> {
             sync |= waiting.flush == Flush::Sync;
             waiting.outcome = Some(Ok((first_lsn, self.last_lsn)));
         }
-        self.write_buf().map_err(fatal)?;
+        self.write_buf(sync).map_err(fatal)?;
         if sync {
             self.sync().map_err(fatal)?;
         }
@@ -232,11 +241,20 @@ impl<D: Disk> Log<D> {
     }
 
     /// One positional write of all that is gathered.
-    fn write_buf(&mut self) -> Result<(), StoreError> {
-        if !self.buf.is_empty() {
-            self.file.write_at(&self.buf, self.end).at("write", &self.path())?;
-            self.end += self.buf.len() as u64;
+    fn write_buf(&mut self, flushed: bool) -> Result<(), StoreError> {
+        if self.buf.is_empty() {
+            return Ok(());
         }
+        let len = self.buf.len();
+        let end = self.end + len as u64;
+        if flushed && len <= SMALL_WRITE && end > self.written {
+            let zeros = self.capacity.saturating_sub(end).min(ZEROS_AHEAD);
+            self.buf.resize(len + usize::try_from(zeros).unwrap_or(0), 0);
+        }
+        self.file.write_at(&self.buf, self.end).at("write", &self.path())?;
+        self.written = self.written.max(self.end + self.buf.len() as u64);
+        self.buf.truncate(len);
+        self.end = end;
         Ok(())
     }
 
@@ -284,8 +302,8 @@ impl<D: Disk> Log<D> {
             previous_end: self.durable_end,
             class: self.head.class,
         };
-        let (file, capacity) = make_segment(&self.view, &head, capacity)?;
-        let file = Arc::new(file);
+        let (file, spare) = make_segment(&self.view, &head, capacity)?;
+        let (file, capacity) = (Arc::new(file), spare.capacity);
         let start = SEGMENT_HEAD as u64;
         let open = Open {
             head,
@@ -303,6 +321,7 @@ impl<D: Disk> Log<D> {
         self.capacity = capacity;
         self.end = start;
         self.durable_end = start;
+        self.written = spare.written;
         self.last_lsn = self.durable;
         Ok(())
     }
@@ -404,7 +423,7 @@ impl<D: Disk> LogView<D> {
 
 /// Takes a spare file or makes one, gives it its header and flushes it, and only then its name: a file named as a segment always has
 /// a whole header.
-fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -> Result<(D::File, u64), StoreError> {
+fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -> Result<(D::File, Spare), StoreError> {
     let spare = {
         let mut inner = view.write_inner();
         let fits = inner.spares.iter().position(|spare| spare.capacity >= capacity);
@@ -417,14 +436,14 @@ fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -
             let path = view.dir.join("spare-new.seg");
             let file = view.disk.create(&path).at("create", &path)?;
             file.preallocate(capacity).at("preallocate", &path)?;
-            (file, Spare { path, capacity })
+            (file, Spare { path, capacity, written: 0 })
         }
     };
     write_head(&file, head, &spare.path)?;
     let path = segment_path(&view.dir, head.number);
     view.disk.rename(&spare.path, &path).at("rename", &spare.path)?;
     view.disk.sync_dir(&view.dir).at("flush", &view.dir)?;
-    Ok((file, spare.capacity))
+    Ok((file, spare))
 }
 
 fn write_head(file: &impl crate::disk::DiskFile, head: &SegmentHead, path: &Path) -> Result<(), StoreError> {

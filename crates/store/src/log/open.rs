@@ -99,7 +99,9 @@ impl<D: Disk> Opening<D> {
             match entry.name.rsplit_once('.') {
                 Some((stem, "seg")) => match stem.parse() {
                     Ok(number) => files.segments.push((number, entry.len)),
-                    Err(_) if stem.starts_with("spare-") => files.spares.push(Spare { path, capacity: entry.len }),
+                    Err(_) if stem.starts_with("spare-") => {
+                        files.spares.push(Spare { path, capacity: entry.len, written: 0 });
+                    }
                     Err(_) => {}
                 },
                 Some((stem, "idx")) => files.sidecars.extend(stem.parse::<u64>()),
@@ -240,6 +242,7 @@ impl<D: Disk> Opening<D> {
             last_lsn: scan.last_lsn,
             durable: scan.last_lsn,
             durable_end: scan.end,
+            written: scan.end,
             epochs: scan.epochs,
             failed: BTreeSet::new(),
             broken: None,

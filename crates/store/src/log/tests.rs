@@ -206,6 +206,56 @@ fn a_recycled_file_never_shows_its_old_records() {
 }
 
 #[test]
+fn small_flushes_write_zeros_ahead_once_for_many_and_never_into_what_was_written() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=1, Flush::Os);
+    assert_eq!(log.written, log.end, "nobody waits for a flush of it");
+    commit(&mut log, 2..=2, Flush::Sync);
+    assert_eq!(log.written, 8192, "as far as the segment goes");
+    let writes = disk.bytes_written();
+    commit(&mut log, 3..=3, Flush::Sync);
+    assert_eq!(disk.bytes_written() - writes, batch_size());
+    assert_eq!(seqs(&log), vec![1, 2, 3]);
+    // A file that held records before has been written as far as they went.
+    while log.head.number < 4 {
+        let next = log.last_lsn + 1;
+        commit(&mut log, next..=next, Flush::Sync);
+    }
+    log.view().recycle(&|_, _| true).unwrap();
+    while log.head.number < 5 {
+        let next = log.last_lsn + 1;
+        commit(&mut log, next..=next, Flush::Sync);
+    }
+    assert!(log.written > 8192 - batch_size(), "{}", log.written);
+    let (before, writes) = (log.last_lsn, disk.bytes_written());
+    commit(&mut log, before + 1..=before + 1, Flush::Sync);
+    assert_eq!(disk.bytes_written() - writes, batch_size());
+}
+
+#[test]
+fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
+    for seed in 0..64 {
+        let disk = FaultDisk::new(seed);
+        let mut log = open(&disk, 1).unwrap().log;
+        commit(&mut log, 1..=3, Flush::Sync);
+        let durable = log.last_lsn;
+        disk.fail(crate::disk::fault::Call::Sync, 1, io::ErrorKind::Other, true);
+        let mut batch = Batch::new(1);
+        batch.push(1, 0, 4, 0, BODY).unwrap();
+        log.written = log.end;
+        log.commit(&mut [Waiting { batch, epoch: 1, flush: Flush::Sync, outcome: None }]);
+        disk.crash();
+        let mut log = open(&disk, 2).unwrap().log;
+        let left = seqs(&log);
+        assert!(left.starts_with(&[1, 2, 3]) && left.len() as u64 >= durable, "seed {seed}: {left:?}");
+        let next = left.len() as u64 + 1;
+        commit(&mut log, next..=next, Flush::Sync);
+        assert_eq!(seqs(&log).last(), Some(&next));
+    }
+}
+
+#[test]
 fn a_crash_between_freeing_and_removing_leaves_no_damage() {
     let disk = FaultDisk::new(1);
     let mut log = open(&disk, 1).unwrap().log;

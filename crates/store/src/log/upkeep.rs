@@ -89,7 +89,7 @@ impl<D: Disk> LogView<D> {
             let _ = self.disk.remove(&path);
             return Err(StoreError::io("preallocate", &path, error));
         }
-        self.write_inner().spares.push(Spare { path, capacity });
+        self.write_inner().spares.push(Spare { path, capacity, written: 0 });
         Ok(())
     }
 
@@ -138,7 +138,8 @@ impl<D: Disk> LogView<D> {
         match spare {
             Some(spare) => {
                 self.disk.rename(&path, &spare).at("rename", &path)?;
-                self.write_inner().spares.push(Spare { path: spare, capacity: segment.capacity });
+                let spare = Spare { path: spare, capacity: segment.capacity, written: segment.end };
+                self.write_inner().spares.push(spare);
             }
             None => {
                 self.disk.remove(&path).at("remove", &path)?;

@@ -63,6 +63,8 @@ pub(crate) struct Open<D: Disk> {
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
     pub(crate) capacity: u64,
+    /// Up to here the file was written before, as far as is known.
+    pub(crate) written: u64,
 }
 
 impl<D: Disk> LogView<D> {
