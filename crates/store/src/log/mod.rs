@@ -45,8 +45,8 @@ const BUFFER_KEPT: usize = 4 << 20;
 /// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
 /// for each small flush, which costs as much as the flush itself. With zeros ahead it is one for many.
 const SMALL_WRITE: usize = 64 << 10;
-/// How many zeros.
-const ZEROS_AHEAD: u64 = 256 << 10;
+/// The zeros.
+static ZEROS_AHEAD: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Sizes and limits of a log.
 #[derive(Debug, Clone, Copy)]
@@ -209,6 +209,8 @@ impl<D: Disk> Log<D> {
         // An empty batch that asks for a flush wants what came before it flushed.
         let mut sync = group.iter().any(|w| w.flush == Flush::Sync && matches!(w.outcome, Some(Ok(_))));
         self.buf.clear();
+        let alone = group.iter().filter(|waiting| waiting.outcome.is_none()).count() == 1;
+        let mut lent = None;
         for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
             let size = waiting.batch.bytes() as u64;
             if self.end + self.buf.len() as u64 + size > self.capacity {
@@ -218,18 +220,28 @@ impl<D: Disk> Log<D> {
             let first_lsn = self.last_lsn + 1;
             let stamp = Stamp { first_lsn, durable: self.durable, epoch: waiting.epoch, seed: self.seed };
             let at = self.buf.len();
-            self.buf.extend_from_slice(&waiting.batch.buf);
+            if alone {
+                // Written from where it lies.
+                std::mem::swap(&mut self.buf, &mut waiting.batch.buf);
+            } else {
+                self.buf.extend_from_slice(&waiting.batch.buf);
+            }
             let place = self.buf.get_mut(at..).unwrap_or_default();
             format::seal(place, waiting.batch.network(), waiting.batch.count(), stamp);
             self.last_lsn += waiting.batch.len() as u64;
             sync |= waiting.flush == Flush::Sync;
             waiting.outcome = Some(Ok((first_lsn, self.last_lsn)));
+            lent = alone.then_some(waiting);
         }
         self.write_buf(sync).map_err(fatal)?;
         if sync {
             self.sync().map_err(fatal)?;
         }
         self.publish();
+        if let Some(waiting) = lent {
+            std::mem::swap(&mut self.buf, &mut waiting.batch.buf);
+        }
+        self.empty_buf();
         if self.end > self.capacity / 2 {
             self.want_spare();
         }
@@ -240,20 +252,20 @@ impl<D: Disk> Log<D> {
         segment_path(&self.view.dir, self.head.number)
     }
 
-    /// One positional write of all that is gathered.
+    /// One positional write of all that is gathered, and sometimes one of zeros.
     fn write_buf(&mut self, flushed: bool) -> Result<(), StoreError> {
         if self.buf.is_empty() {
             return Ok(());
         }
-        let len = self.buf.len();
-        let end = self.end + len as u64;
-        if flushed && len <= SMALL_WRITE && end > self.written {
-            let zeros = self.capacity.saturating_sub(end).min(ZEROS_AHEAD);
-            self.buf.resize(len + usize::try_from(zeros).unwrap_or(0), 0);
-        }
+        let end = self.end + self.buf.len() as u64;
         self.file.write_at(&self.buf, self.end).at("write", &self.path())?;
-        self.written = self.written.max(self.end + self.buf.len() as u64);
-        self.buf.truncate(len);
+        if flushed && self.buf.len() <= SMALL_WRITE && end > self.written {
+            let room = usize::try_from(self.capacity.saturating_sub(end)).unwrap_or(usize::MAX);
+            let zeros = ZEROS_AHEAD.get(..room).unwrap_or(&ZEROS_AHEAD);
+            self.file.write_at(zeros, end).at("write", &self.path())?;
+            self.written = end + zeros.len() as u64;
+        }
+        self.written = self.written.max(end);
         self.end = end;
         Ok(())
     }
@@ -275,8 +287,11 @@ impl<D: Disk> Log<D> {
     fn publish(&mut self) {
         if !self.buf.is_empty() {
             self.view.publish(&self.buf, self.end - self.buf.len() as u64, self.last_lsn, self.durable);
-            self.buf.clear();
         }
+    }
+
+    fn empty_buf(&mut self) {
+        self.buf.clear();
         if self.buf.capacity() > BUFFER_KEPT {
             self.buf = Vec::new();
         }
@@ -286,6 +301,7 @@ impl<D: Disk> Log<D> {
     fn roll(&mut self, size: u64) -> Result<(), StoreError> {
         self.sync()?;
         self.publish();
+        self.empty_buf();
         self.begin_segment(size)
     }
 
