@@ -170,7 +170,7 @@ fn emitted<'d, 'a>(
         return workspace::act(state, live, draft, input, now, fx);
     }
     let involved = work::involve(state, live, &mut draft, &input.answers, now, fx)?;
-    let mut accepted = commit(state, live, draft, now, fx)?;
+    let mut accepted = commit_in_place(state, live, &mut draft, now, fx)?;
     if let Some(involved) = involved {
         involved.finish(state, &mut accepted, now, fx);
     }
@@ -238,14 +238,16 @@ fn sender<'s>(
     if let Some(known) = on_stream(state, input, now)? {
         return Ok(known);
     }
-    let said = match input.envelope.source.as_deref() {
+    let said = input.envelope.source.as_deref();
+    // An address written as the network writes it needs no parsing.
+    let parsed = match said.filter(|text| state.member_id(text).is_none()) {
         None => None,
         Some(text) => Some(
             Address::parse_in(text, &state.network)
                 .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("source {text:?}: {e}")).field("source"))?,
         ),
     };
-    let said = said.as_ref().map(Address::as_str);
+    let said = parsed.as_ref().map(Address::as_str).or(said);
     let mut caller = input.caller;
     let with_session;
     if let (None, Some(session)) = (caller.session, &metadata.session_id) {
@@ -521,6 +523,17 @@ pub(crate) fn commit(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
+    commit_in_place(state, live, &mut draft, now, fx)
+}
+
+/// The same, and uses the draft up where it lies: it is large, and most events come this way.
+fn commit_in_place(
+    state: &State,
+    live: &mut Live,
+    draft: &mut Draft<'_, '_>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Accepted, Stop> {
     let kind = draft.envelope.kind.as_ref();
     let seat = match draft.route.stream {
         Some(StreamKey::Channel(id)) if !kind.starts_with("network.") && !draft.admitted => {
@@ -528,7 +541,7 @@ pub(crate) fn commit(
         }
         _ => None,
     };
-    let message = workspace::message(state, &draft)?;
+    let message = workspace::message(state, draft)?;
     let stamp = state.stamp(now.wall);
     let mut metadata = std::mem::take(&mut draft.metadata);
     let ephemeral = metadata.ephemeral.unwrap_or_else(|| workspace::is_ephemeral(state, kind));
@@ -555,7 +568,7 @@ pub(crate) fn commit(
     mods::guard(state, live, &view, now)?;
     mods::transform(state, &mut view);
     // The keys of mod/workspace are its own: its place among the transforms does not matter.
-    let meant = message.map(|message| message.transform(state, live, &draft, &mut metadata)).unwrap_or_default();
+    let meant = message.map(|message| message.transform(state, live, draft, &mut metadata)).unwrap_or_default();
     if ephemeral && metadata.ephemeral.is_none() {
         metadata.set("ephemeral", "true".to_owned());
     }
@@ -580,7 +593,7 @@ pub(crate) fn commit(
             visibility: draft.visibility,
         },
     );
-    draft.route.room = if ephemeral { None } else { conversations::room_of(state, &draft, &metadata, now, fx) };
+    draft.route.room = if ephemeral { None } else { conversations::room_of(state, draft, &metadata, now, fx) };
     if let Some(channel) = seat {
         fx.change(Change::Seated { channel, member: draft.member });
     }
@@ -592,7 +605,7 @@ pub(crate) fn commit(
         fx.after.push(Effect::Signal { event: event.clone(), route: draft.route.clone() });
         let shown = EventRecord {
             event: (*event).clone(),
-            route: draft.route,
+            route: std::mem::take(&mut draft.route),
             received: None,
             receipt: false,
             stored: false,
@@ -615,13 +628,13 @@ pub(crate) fn commit(
     }
     let record = Arc::new(EventRecord {
         event,
-        route: draft.route,
+        route: std::mem::take(&mut draft.route),
         received: draft.received,
         receipt: metadata.receipt,
         stored: persistence::keeps(state, kind),
         dies_at,
         verdicts: walked.map(|walked| walked.notes).unwrap_or_default(),
-        more: draft.more,
+        more: draft.more.take(),
     });
     fx.commit(Record::Event(record.clone()));
     if let (Some(title), Some(StreamKey::Channel(channel))) = (title, record.route.stream) {

@@ -68,9 +68,12 @@ pub struct Envelope<'a> {
     pub network: Option<Cow<'a, str>>,
     /// `visibility`, if said.
     pub visibility: Option<Visibility>,
-    /// Length of the received text.
-    pub received_len: usize,
+    /// Whether the payload may have one of [`TEXT_MEMBERS`]; false only if it surely has none.
+    pub may_hold_text: bool,
 }
+
+/// Members of a payload that hold what people wrote, and may look for again.
+pub const TEXT_MEMBERS: [&str; 4] = ["content", "text", "title", "filename"];
 
 /// A frame that is no event: the refusal, and the id if one could be read.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,7 +172,7 @@ impl<'a> Envelope<'a> {
             timestamp: None,
             network: plain.network.map(Cow::Borrowed),
             visibility: plain.visibility,
-            received_len: text.len(),
+            may_hold_text: plain.may_hold_text,
         })
     }
 
@@ -184,10 +187,10 @@ impl<'a> Envelope<'a> {
             Unreadable { fault, id: None }
         })?;
         let id = fields.id.and_then(|raw| json::string(raw.get())).map(Cow::into_owned);
-        Self::from_fields(text.len(), &fields).map_err(|fault| Unreadable { fault, id })
+        Self::from_fields(&fields).map_err(|fault| Unreadable { fault, id })
     }
 
-    fn from_fields(received_len: usize, f: &Fields<'a>) -> Result<Envelope<'a>, Fault> {
+    fn from_fields(f: &Fields<'a>) -> Result<Envelope<'a>, Fault> {
         if let Some(name) = &f.twice {
             return Err(Fault::new(ErrorCode::InvalidEvent, format!("{name:?} is given twice")).field(name));
         }
@@ -233,7 +236,7 @@ impl<'a> Envelope<'a> {
             timestamp,
             network: text_field(f.network, "network")?,
             visibility,
-            received_len,
+            may_hold_text: true,
         })
     }
 }
@@ -627,6 +630,7 @@ mod tests {
             Just("null".to_owned()),
             Just("5".to_owned()),
             r#"\{"[a-z\\é]{0,12}":(1|-0\.5e3|01|true|"[a-z\\"nu0é]{0,9}"|\[1,?\]|\{\}| 1 |\[\[\]\])\}"#,
+            r#"\{("x":\{"text":1\},|"y":"title",)?"(content|text|title|filename|tex|texts|conten\\t)":"a"\}"#,
             r#""[a-z.\\u0041é ]{0,20}""#,
         ];
         let member = (name, value, " {0,2}").prop_map(|(n, v, s)| format!("{s}\"{n}\"{s}:{s}{v}{s}"));
@@ -638,7 +642,9 @@ mod tests {
         #[test]
         fn the_quick_way_agrees_with_the_full_one(text in like_an_event()) {
             if let Some(quick) = Envelope::from_plain(&text) {
-                prop_assert_eq!(Ok(quick), Envelope::parse_fully(&text));
+                let payload: serde_json::Value = serde_json::from_str(&quick.payload).unwrap();
+                prop_assert_eq!(quick.may_hold_text, TEXT_MEMBERS.iter().any(|name| payload.get(name).is_some()));
+                prop_assert_eq!(Ok(Envelope { may_hold_text: true, ..quick }), Envelope::parse_fully(&text));
             }
         }
 
@@ -648,7 +654,7 @@ mod tests {
             let mut bytes = good.as_bytes().to_vec();
             if let Some(b) = bytes.get_mut(cut) { *b = byte; }
             if let Some((text, quick)) = std::str::from_utf8(&bytes).ok().and_then(|t| Some((t, Envelope::from_plain(t)?))) {
-                prop_assert_eq!(Ok(quick), Envelope::parse_fully(text));
+                prop_assert_eq!(Ok(Envelope { may_hold_text: true, ..quick }), Envelope::parse_fully(text));
             }
         }
 

@@ -8,6 +8,7 @@ use crate::query::{Query, QueryResult, read_records};
 use aho_corasick::packed::Searcher;
 use rialto_engine::history::Lens;
 use rialto_engine::{Caller, EventRecord, Filter, StreamKey, View};
+use rialto_model::event::TEXT_MEMBERS;
 use rialto_model::{ErrorCode, Fault, Seq, Visibility, limits};
 use rialto_store::search::{Doc, Query as IndexQuery, SearchIndex, StreamView, Viewer as IndexViewer};
 use rialto_store::{Seqs, Store};
@@ -45,12 +46,12 @@ fn stream_number(key: StreamKey) -> Option<u64> {
     }
 }
 
-/// Members of a payload that are searched, as they stand in it.
-const KEYS: [&str; 4] = ["\"content\"", "\"text\"", "\"title\"", "\"filename\""];
+/// [`TEXT_MEMBERS`] as they stand in a payload.
+static KEYS: LazyLock<[String; 4]> = LazyLock::new(|| TEXT_MEMBERS.map(|name| format!("\"{name}\"")));
 
 /// Whether something may be searched for in these bytes: told without reading them as what they are.
 pub(crate) fn may_hold_text(bytes: &[u8]) -> bool {
-    static FINDER: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(KEYS));
+    static FINDER: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new(KEYS.iter()));
     FINDER.as_ref().is_none_or(|keys| keys.find(bytes).is_some())
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn text_of(record: &EventRecord) -> Option<String> {
     let event = &record.event;
     let payload = event.payload();
     let server = event.kind().starts_with("network.") || event.kind().starts_with("rialto.");
-    if !record.stored || server || !KEYS.iter().any(|key| payload.contains(key)) {
+    if !record.stored || server || !KEYS.iter().any(|key| payload.contains(key.as_str())) {
         return None;
     }
     let value: Value = serde_json::from_str(payload).ok()?;

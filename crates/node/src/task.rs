@@ -358,6 +358,11 @@ impl Task {
 
     /// Applies what was just decided, or forgets it if it was refused.
     fn decided<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
+        self.decided_of(result, None)
+    }
+
+    /// The same for what follows from an event whose payload is known to hold nothing to search for.
+    fn decided_of<T>(&mut self, result: Result<T, Fault>, textless: Option<&str>) -> Result<T, Fault> {
         let mut records = std::mem::take(&mut self.spare);
         self.fx.swap_records(&mut records);
         if result.is_err() {
@@ -374,7 +379,8 @@ impl Task {
             self.engine.apply(&record);
             if let Record::Event(event) = &record {
                 self.urgent = true;
-                if event.stored && crate::search::may_hold_text(event.event.payload().as_bytes()) {
+                let payload = event.event.payload();
+                if event.stored && textless != Some(payload) && crate::search::may_hold_text(payload.as_bytes()) {
                     // Before anybody hears of it, and of its commit.
                     self.shared.last_text.store(event.event.seq, Ordering::Release);
                 }

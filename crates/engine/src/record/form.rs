@@ -29,6 +29,9 @@ const ROOM: u8 = 1;
 /// Tag of the block that holds [`More`], which can grow members.
 const MORE: u8 = 2;
 
+/// Bytes that every event begins with.
+const HEAD: usize = 1 + 1 + 8 + 1 + 4 + 4;
+
 pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
     let event = &record.event;
     let mut flags = 0;
@@ -40,10 +43,7 @@ pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
     flags |= if record.route.thread.is_some() { HAS_THREAD } else { 0 };
     flags |= if record.verdicts.is_empty() { 0 } else { HAS_VERDICTS };
     flags |= if record.route.room.is_some() || record.more.is_some() { HAS_MORE } else { 0 };
-    out.push(flags);
-    out.push(event.visibility as u8);
-    put_u64(out, event.timestamp);
-    let (tag, number) = match record.route.stream {
+    let (tag, number): (u8, u32) = match record.route.stream {
         None => (0, 0),
         Some(StreamKey::Inbox(n)) => (1, n),
         Some(StreamKey::Channel(n)) => (2, n),
@@ -59,8 +59,16 @@ pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
             | StreamKey::Mention(_),
         ) => (0, 0),
     };
-    out.push(tag);
-    put_u32(out, number);
+    let texts = [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()];
+    out.reserve(HEAD + texts.iter().map(|text| 4 + text.len()).sum::<usize>());
+    // Flags, visibility, time and stream at once: fifteen bytes, and the last of the sixteen is written over.
+    let head = u128::from(flags)
+        | u128::from(event.visibility as u8) << 8
+        | u128::from(event.timestamp) << 16
+        | u128::from(tag) << 80
+        | u128::from(number) << 88;
+    out.extend_from_slice(&head.to_le_bytes());
+    out.pop();
     put_u32(out, record.route.source.map_or(0, |s| s + 1));
     if let Some(hash) = record.received {
         out.extend_from_slice(&hash.to_le_bytes());
@@ -82,9 +90,7 @@ pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
     if flags & HAS_MORE != 0 {
         put_blocks(record, out);
     }
-    for text in [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()] {
-        put_text(out, text);
-    }
+    texts.into_iter().for_each(|text| put_text(out, text));
 }
 
 /// How many blocks, then each.
@@ -138,7 +144,7 @@ pub fn redacted(body: &[u8]) -> Option<Vec<u8>> {
 /// Passes over everything before an event's texts.
 fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
     let flags = r.u8()?;
-    r.take(1 + 8 + 1 + 4 + 4)?;
+    r.take(HEAD - 1)?;
     let has = |bit: u8| flags & bit != 0;
     if has(HAS_RECEIVED) {
         r.take(16)?;

@@ -87,8 +87,8 @@ async fn send(
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let text = std::str::from_utf8(&body).map_err(|_| Fault::new(ErrorCode::InvalidJson, "the body is not UTF-8"))?;
-    let ndjson = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok()).is_some_and(|c| c.contains("ndjson"));
-    if ndjson {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|c| c.to_str().ok());
+    if content_type.is_some_and(|c| c != "application/json" && c.contains("ndjson")) {
         let mut texts = Texts::of(body.clone());
         text.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| texts.mark_slice(l.as_bytes()));
         return Box::pin(batch(app, path, params, headers, texts)).await;

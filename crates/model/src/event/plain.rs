@@ -3,7 +3,7 @@
 //! Invariant: what this accepts, the full parser accepts with the same result; whatever is unusual, wrong or doubtful is
 //! left to it. Reading the envelope was a third of what a published event cost the server.
 
-use super::Visibility;
+use super::{TEXT_MEMBERS, Visibility};
 use crate::limits;
 
 /// Nesting beyond this is left to the full parser.
@@ -20,18 +20,24 @@ pub(super) struct Plain<'a> {
     pub(super) metadata: Option<&'a str>,
     pub(super) network: Option<&'a str>,
     pub(super) visibility: Option<Visibility>,
+    /// The payload has one of [`TEXT_MEMBERS`].
+    pub(super) may_hold_text: bool,
 }
 
 /// Reads a plain event; none if it is anything else.
 pub(super) fn read(text: &str) -> Option<Plain<'_>> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0 };
+    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, texts: false };
     let mut out = Plain::default();
     scan.skip_space();
     scan.expect(b'{')?;
     loop {
         scan.skip_space();
         match scan.member()? {
-            Member::Payload => once(&mut out.payload, scan.object()?)?,
+            Member::Payload => {
+                scan.texts = false;
+                once(&mut out.payload, scan.object()?)?;
+                out.may_hold_text = scan.texts;
+            }
             Member::Metadata => once(&mut out.metadata, scan.object()?)?,
             Member::Id => once(&mut out.id, scan.plain_string()?)?,
             Member::Type => once(&mut out.kind, scan.plain_string()?)?,
@@ -84,6 +90,8 @@ struct Scan<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// The object that was read last has a member that holds text.
+    texts: bool,
 }
 
 /// Each byte of the result has its top bit set where the byte of `word` is below `n` (n at most 128, bytes below 128).
@@ -93,6 +101,20 @@ const fn below(word: u64, n: u8) -> u64 {
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// Texts of more words than this are passed over in blocks.
+const SHORT_WORDS: u32 = 3;
+/// Bytes in a block.
+const BLOCK: usize = 32;
+
+/// Whether a run of plain text ends here: at a quote, a backslash or a control character.
+const fn ends_run(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+fn is_text_member(name: &[u8]) -> bool {
+    TEXT_MEMBERS.iter().any(|known| known.as_bytes() == name)
+}
 
 /// How many of eight bytes come before one that ends a run of plain text: a quote, a backslash or a control character.
 const fn plain_bytes(word: u64) -> usize {
@@ -126,11 +148,16 @@ impl<'a> Scan<'a> {
 
     /// Passes over text up to a quote, a backslash or a control character.
     fn skip_plain(&mut self) {
+        let mut short = SHORT_WORDS;
         while let Some(eight) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
             let plain = plain_bytes(u64::from_le_bytes(*eight));
             self.at += plain;
             if plain < 8 {
                 return;
+            }
+            short = short.saturating_sub(1);
+            if short == 0 {
+                self.skip_long();
             }
         }
         while self.peek().is_some_and(|b| b >= 0x20 && b != b'"' && b != b'\\') {
@@ -138,10 +165,24 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Passes over blocks that are plain as a whole: most of a long text.
+    fn skip_long(&mut self) {
+        while let Some(block) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+            // Without a branch per byte, so that it is done for many at once.
+            let ends = block.iter().fold(0, |ends, byte| ends | u8::from(ends_run(*byte)));
+            if ends != 0 {
+                return;
+            }
+            self.at += BLOCK;
+        }
+    }
+
     /// The name of a member, up to its value.
     fn member(&mut self) -> Option<Member> {
         let rest = self.bytes.get(self.at..)?;
-        let (name, member) = MEMBERS.iter().find(|(name, _)| rest.starts_with(name))?;
+        let first = rest.get(1)?;
+        let of_first = |(name, _): &&(&[u8], Member)| name.get(1) == Some(first) && rest.starts_with(name);
+        let (name, member) = MEMBERS.iter().find(of_first)?;
         self.at += name.len();
         self.skip_space();
         Some(*member)
@@ -209,7 +250,9 @@ impl<'a> Scan<'a> {
         }
         loop {
             if end == b'}' {
+                let start = self.at + 1;
                 self.string()?;
+                self.texts |= depth == 1 && self.bytes.get(start..self.at - 1).is_some_and(is_text_member);
                 self.skip_space();
                 self.expect(b':')?;
                 self.skip_space();
@@ -273,7 +316,8 @@ mod tests {
     #[test]
     fn runs_end_at_quotes_backslashes_and_control_characters_only() {
         for byte in 0..=255u8 {
-            let ends = byte < 0x20 || byte == b'"' || byte == b'\\';
+            let ends = ends_run(byte);
+            assert_eq!(ends, byte < 0x20 || byte == b'"' || byte == b'\\');
             for place in 0..8 {
                 for others in [b'x', b' ', b'#', b'[', 0x21, 0x7F, 0x80, 0xFF] {
                     let mut eight = [others; 8];
@@ -281,6 +325,20 @@ mod tests {
                     let expected = if ends { place } else { 8 };
                     assert_eq!(plain_bytes(u64::from_le_bytes(eight)), expected, "{byte} at {place} in {others}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn long_runs_end_where_short_ones_do() {
+        for len in 0..200 {
+            for byte in [b'"', b'\\', b'\n', 0, 0x1F] {
+                let mut text = vec![b'x'; 200];
+                text[len] = byte;
+                let text = String::from_utf8(text).unwrap();
+                let mut scan = Scan { text: &text, bytes: text.as_bytes(), at: 0, texts: false };
+                scan.skip_plain();
+                assert_eq!(scan.at, len, "{byte}");
             }
         }
     }

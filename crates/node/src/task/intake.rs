@@ -187,7 +187,8 @@ impl Task {
                 Err(fault) => break Err(fault),
             }
         };
-        let mut result = self.decided(result);
+        let textless = (!envelope.may_hold_text).then_some(envelope.payload.as_ref());
+        let mut result = self.decided_of(result, textless);
         if !emit.answers.checked.is_empty() {
             let named = result.as_ref().ok().map(|accepted| accepted.event_id().to_owned());
             self.follow(&mut emit.answers, Chain::default(), named.as_deref());

@@ -89,12 +89,23 @@ fn head(bytes: &[u8], max: usize) -> Result<Option<Head>, Broken> {
     Ok(Some(Head { fin, opcode, mask, from: at + 4, to: at + 4 + len }))
 }
 
-fn unmask(data: &mut [u8], mask: [u8; 4]) {
+/// Takes the mask off. Gives whether all that comes out is ASCII, and so text.
+fn unmask(data: &mut [u8], mask: [u8; 4]) -> bool {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
     let (eights, rest) = data.as_chunks_mut::<8>();
-    eights.iter_mut().for_each(|eight| *eight = (u64::from_ne_bytes(*eight) ^ wide).to_ne_bytes());
-    rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+    let mut seen = 0;
+    for eight in eights {
+        let plain = u64::from_ne_bytes(*eight) ^ wide;
+        *eight = plain.to_ne_bytes();
+        seen |= plain;
+    }
+    let mut ascii = seen & u64::from_ne_bytes([0x80; 8]) == 0;
+    for (byte, mask) in rest.iter_mut().zip(mask.into_iter().cycle()) {
+        *byte ^= mask;
+        ascii &= byte.is_ascii();
+    }
+    ascii
 }
 
 /// Takes frames out of what is read. Its buffer grows while much comes and shrinks when little does.
@@ -183,11 +194,13 @@ impl Decoder {
         let Some(head) = head(self.buf.get(*at..).unwrap_or_default(), self.max)? else { return Ok(false) };
         let (from, to) = (*at + head.from, *at + head.to);
         let Some(data) = self.buf.get_mut(from..to) else { return Ok(false) };
-        unmask(data, head.mask);
+        let ascii = unmask(data, head.mask);
         *at = to;
         match (head.opcode, head.fin, &mut self.message) {
             (TEXT, true, None) => {
-                std::str::from_utf8(data).map_err(|_| Broken::NotText)?;
+                if !ascii {
+                    std::str::from_utf8(data).map_err(|_| Broken::NotText)?;
+                }
                 spans.push(from..to);
             }
             (TEXT, false, None) => self.message = Some(BytesMut::from(&*data)),
@@ -394,9 +407,10 @@ mod tests {
         #[test]
         fn unmasking_is_its_own_inverse(data: Vec<u8>, mask: [u8; 4]) {
             let mut twice = data.clone();
-            unmask(&mut twice, mask);
+            let ascii = unmask(&mut twice, mask);
             let one_by_one: Vec<u8> = data.iter().zip(mask.into_iter().cycle()).map(|(b, m)| b ^ m).collect();
             proptest::prop_assert_eq!(&twice, &one_by_one);
+            proptest::prop_assert_eq!(ascii, one_by_one.is_ascii());
             unmask(&mut twice, mask);
             proptest::prop_assert_eq!(twice, data);
         }
