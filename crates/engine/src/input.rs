@@ -378,26 +378,17 @@ pub struct Content {
 }
 
 mod hex_hash {
+    use rialto_model::hex;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(hash: &[u8; 32], s: S) -> Result<S::Ok, S::Error> {
-        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
-        let text: String = hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-        s.serialize_str(&text)
+        s.serialize_str(&hex::text(hash))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; 32], D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(d)?;
-        super::hash_from_hex(&text).ok_or_else(|| serde::de::Error::custom("a hash is 64 hex digits"))
+        hex::hash(&text).ok_or_else(|| serde::de::Error::custom("a hash is 64 hex digits"))
     }
-}
-
-/// Reads the hex form of a SHA-256.
-pub fn hash_from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let bytes: Vec<u8> =
-        digits.chunks_exact(2).filter_map(|p| u8::try_from(p.first()? << 4 | p.get(1)?).ok()).collect();
-    bytes.try_into().ok().filter(|_| digits.len() == 64)
 }
 
 /// What was asked for, as far as it is known. Most events ask nothing and carry nothing.

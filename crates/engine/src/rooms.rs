@@ -3,6 +3,7 @@
 //! Invariant: the id depends on workspace, channel and the *sorted* pair of peers, so both ends derive the same one.
 //! Not here: who may see a room, and how an address becomes the text of a peer.
 
+use rialto_model::hex;
 use sha2::{Digest, Sha256};
 
 const DOMAIN: &[u8] = b"agh-network/direct-room/v0";
@@ -12,12 +13,7 @@ const ID_BYTES: usize = 16;
 /// The id of the room of two different peers, named in any order.
 pub fn direct_id(workspace: &str, channel: &str, a: &str, b: &str) -> String {
     let hash = Sha256::digest(input(workspace, channel, a, b));
-    let mut id = String::with_capacity("direct_".len() + 2 * ID_BYTES);
-    id.push_str("direct_");
-    for byte in hash.iter().take(ID_BYTES) {
-        id.extend([byte >> 4, byte & 15].map(|half| char::from_digit(half.into(), 16).unwrap_or('0')));
-    }
-    id
+    format!("direct_{}", hex::text(hash.get(..ID_BYTES).unwrap_or_default()))
 }
 
 /// What is hashed: the parts between NULs, the peers trimmed and in the order of their bytes.
@@ -55,10 +51,6 @@ mod tests {
         serde_json::from_str(include_str!("../../../vectors/direct-rooms.json")).unwrap()
     }
 
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|b| format!("{b:02x}")).collect()
-    }
-
     #[test]
     fn ids_are_those_of_the_specification() {
         let vectors = vectors();
@@ -77,8 +69,8 @@ mod tests {
         let room = vectors().rooms.into_iter().find(|r| r.input_hex.is_some()).unwrap();
         let bytes = input(&room.workspace, &room.channel, &room.peers[1], &room.peers[0]);
         assert_eq!(bytes.len(), 73);
-        assert_eq!(hex(&bytes), room.input_hex.unwrap());
-        assert_eq!(hex(&Sha256::digest(&bytes)), room.sha256.unwrap());
+        assert_eq!(hex::text(&bytes), room.input_hex.unwrap());
+        assert_eq!(hex::text(&Sha256::digest(&bytes)), room.sha256.unwrap());
     }
 
     #[test]

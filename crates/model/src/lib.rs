@@ -8,6 +8,7 @@ pub mod address;
 pub mod channel;
 pub mod error;
 pub mod event;
+pub mod hex;
 pub mod id;
 pub mod json;
 pub mod limits;

@@ -1,12 +1,12 @@
 //! Files of a workspace: content on its way in before it is known who brings it, and files by their ids.
 
-use crate::blobs::{Staging, Upload, to_hex};
+use crate::blobs::{Staging, Upload};
 use crate::command::Look;
 use crate::network::Network;
-use rialto_engine::input::{Content, hash_from_hex};
+use rialto_engine::input::Content;
 use rialto_engine::resources::{FileFilter, file_address};
 use rialto_engine::{AdminOp, Caller};
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::{ErrorCode, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Network {
         let stored = upload.finish().await?;
         let mut payload = Map::new();
         payload.insert("address".into(), json!(address));
-        payload.insert("blob".into(), json!({ "sha256": to_hex(&stored.hash), "size": stored.size }));
+        payload.insert("blob".into(), json!({ "sha256": hex::text(&stored.hash), "size": stored.size }));
         if let Some(kind) = &file.content_type {
             payload.insert("content_type".into(), json!(kind));
         }
@@ -103,7 +103,7 @@ impl Network {
     pub async fn file(&self, caller: &Arc<Caller>, id: &str) -> Result<FoundFile, Fault> {
         let mut found = self.look(caller, Look::File(id.to_owned())).await?;
         let blob = found.get("blob").cloned().unwrap_or_default();
-        let hash = blob.get("blob").and_then(Value::as_str).and_then(hash_from_hex);
+        let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
         let content = hash.zip(blob.get("size").and_then(Value::as_u64)).map(|(blob, size)| Content { blob, size });
         Ok(FoundFile {
             entry: found.get_mut("entry").map(Value::take).unwrap_or_default(),

@@ -4,9 +4,9 @@ use crate::blobs::{Download, Staging, Upload};
 use crate::command::{Answered, Look};
 use crate::network::Network;
 use crate::work::{Watched, ends_work};
-use rialto_engine::input::{Content, hash_from_hex};
+use rialto_engine::input::Content;
 use rialto_engine::{Caller, EventRecord};
-use rialto_model::{ErrorCode, Fault};
+use rialto_model::{ErrorCode, Fault, hex};
 use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Network {
         let mut found = self.look(caller, Look::Resource { address: address.to_owned(), version }).await?;
         let blob = found.get_mut("blob").map(Value::take).unwrap_or_default();
         let entry = found.get_mut("entry").map(Value::take).unwrap_or_default();
-        let hash = blob.get("blob").and_then(Value::as_str).and_then(hash_from_hex);
+        let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
         let size = blob.get("size").and_then(Value::as_u64);
         let content = hash.zip(size).map(|(blob, size)| Content { blob, size });
         Ok(FoundResource { entry, content })

@@ -1,7 +1,8 @@
 //! Verifying: every checksum, and the state rebuilt in two ways compared with the live one.
 
-use crate::blobs::{Hash, to_hex};
+use crate::blobs::Hash;
 use crate::task::load;
+use rialto_model::hex;
 use rialto_store::{Class, Store, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ fn network(
         }
     };
     json!({
-        "blobs": blobs, "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": to_hex(&hash),
+        "blobs": blobs, "network": number, "id": fast.state.book.id, "events": fast.state.book.head, "state": hex::text(&hash),
         "from_start": from_start.is_some(), "compared_with_live": live.is_some(),
     })
 }
@@ -88,7 +89,7 @@ pub fn named_blobs(
 ) -> Result<u64, StoreError> {
     let named: std::collections::BTreeSet<(Hash, u64)> = named.into_iter().collect();
     for (hash, size) in &named {
-        let blob = to_hex(hash);
+        let blob = hex::text(hash);
         let what = match store.open_blob(&blob)?.map(|reader| reader.size()) {
             None => "a blob that the state names is missing".to_owned(),
             Some(there) if there != *size => format!("a blob has {there} bytes where the state says {size}"),

@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::Preset;
-use rialto_model::{ErrorCode, Fault};
-use rialto_node::blobs::to_hex;
+use rialto_model::{ErrorCode, Fault, hex};
 use rialto_node::identity::sha256;
 use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, verify};
 use rialto_store::{LocalOptions, LocalStore};
@@ -38,7 +37,7 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
 async fn stage(network: &Network, caller: &Arc<Caller>, text: &str) -> String {
     let mut upload = network.stage(caller, None).await.unwrap();
     upload.write(text.as_bytes()).await.unwrap();
-    to_hex(&upload.finish().await.unwrap().hash)
+    hex::text(&upload.finish().await.unwrap().hash)
 }
 
 async fn hand_over(network: &Network, by: &Arc<Caller>, unit: &str, id: &str, hash: &str) -> Result<Value, Fault> {

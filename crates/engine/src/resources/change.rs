@@ -2,7 +2,7 @@
 
 use super::{Resource, ResourceNo, access, files, shorthand};
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Answers, Clock, Content, Effect, Effects, Question, Stop, hash_from_hex};
+use crate::input::{Accepted, Answers, Clock, Content, Effect, Effects, Question, Stop};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::{Route, StreamKey};
@@ -11,7 +11,7 @@ use crate::state::{MemberId, State};
 use crate::work;
 use rialto_model::access::{Operation, Permissions};
 use rialto_model::address::{Address, Entity, ResourceKind};
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::{ErrorCode, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Said {
     /// The hash of content that was uploaded before.
     fn blob(&self) -> Result<Option<[u8; 32]>, Fault> {
         let Some(blob) = self.get("blob") else { return Ok(None) };
-        let hash = blob.get("sha256").and_then(Value::as_str).and_then(hash_from_hex);
+        let hash = blob.get("sha256").and_then(Value::as_str).and_then(hex::hash);
         Ok(Some(hash.ok_or_else(|| bad("blob", "{\"sha256\": 64 hex digits}"))?))
     }
 
@@ -138,13 +138,9 @@ fn named(state: &State, said: &Said) -> Result<(Address, ResourceKind), Fault> {
 fn without_content(mut said: Said, content: Option<Content>) -> String {
     if said.0.remove("content").is_some() {
         said.0.remove("encoding");
-        said.0.insert("blob".into(), json!(content.map(|c| json!({ "sha256": hex(&c.blob), "size": c.size }))));
+        said.0.insert("blob".into(), json!(content.map(|c| json!({ "sha256": hex::text(&c.blob), "size": c.size }))));
     }
     Value::Object(said.0).to_string()
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().flat_map(|b| [b >> 4, b & 15]).filter_map(|half| char::from_digit(half.into(), 16)).collect()
 }
 
 /// `network.resource.register`.

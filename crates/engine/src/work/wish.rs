@@ -1,8 +1,7 @@
 //! What clients say of work: `metadata.work`, and the payloads of `work.*`.
 
-use crate::input::hash_from_hex;
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_model::{ErrorCode, Fault, Millis, hex, limits};
 use serde_json::{Map, Value};
 
 /// Shortest and longest silence a requester may allow.
@@ -125,7 +124,7 @@ impl Said {
             (Some(parts @ Value::Array(_)), None) => Body::Parts(parts.to_string().len() as u64),
             (None, Some(blob)) => {
                 let field = "payload.artifact.blob";
-                let sha256 = blob.get("sha256").and_then(Value::as_str).and_then(hash_from_hex);
+                let sha256 = blob.get("sha256").and_then(Value::as_str).and_then(hex::hash);
                 let sha256 = sha256.ok_or_else(|| bad(field, "has sha256, 64 hex digits"))?;
                 let size = match blob.get("size") {
                     None | Some(Value::Null) => None,

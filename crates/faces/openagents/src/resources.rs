@@ -15,8 +15,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use rialto_model::{ErrorCode, Fault};
-use rialto_node::blobs::{STAGED_MS, Stored, Upload, to_hex};
+use rialto_model::{ErrorCode, Fault, hex};
+use rialto_node::blobs::{STAGED_MS, Stored, Upload};
 use rialto_node::{Answered, Content, EventRecord, FoundResource};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -242,7 +242,7 @@ pub(crate) async fn put(
     }
     let stored = taken_in(upload, body).await?;
     let mut payload = Map::new();
-    payload.insert("blob".into(), json!({ "sha256": to_hex(&stored.hash), "size": stored.size }));
+    payload.insert("blob".into(), json!({ "sha256": hex::text(&stored.hash), "size": stored.size }));
     if let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
         payload.insert("content_type".into(), json!(kind));
     }
@@ -268,7 +268,7 @@ pub(crate) async fn put(
     let mut result = accepted(&call, &event).await?;
     if let Some(map) = result.as_object_mut() {
         map.insert("size".into(), json!(stored.size));
-        map.insert("sha256".into(), json!(to_hex(&stored.hash)));
+        map.insert("sha256".into(), json!(hex::text(&stored.hash)));
     }
     Ok(wire::ok(&result))
 }
@@ -284,7 +284,7 @@ pub(crate) async fn stage(
     let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
     let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let stored = taken_in(call.network.stage(&call.caller, length).await?, body).await?;
-    Ok(wire::ok(&json!({ "sha256": to_hex(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
+    Ok(wire::ok(&json!({ "sha256": hex::text(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
 }
 
 /// A body as content.

@@ -21,6 +21,7 @@ pub use upload::{Staging, Stored, Upload};
 use crate::Host;
 use registry::Registry;
 use rialto_engine::MemberId;
+use rialto_model::hex;
 use rialto_store::{Store, StoreError};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,29 +34,6 @@ pub const STAGED_MS: u64 = 3_600_000;
 
 /// The SHA-256 of a blob's content, which is its name.
 pub type Hash = [u8; 32];
-
-/// A hash as the store, the wire and people write it: 64 lower-case hex digits.
-pub fn to_hex(hash: &Hash) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The hash of 64 lower-case hex digits.
-pub fn from_hex(text: &str) -> Option<Hash> {
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    let mut hash = [0; 32];
-    if text.len() != 2 * hash.len() {
-        return None;
-    }
-    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let [high, low] = pair else { return None };
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(hash)
-}
 
 /// The blobs of a node. One value for all its networks.
 #[derive(Debug)]
@@ -134,7 +112,7 @@ impl Blobs {
     /// A committed record un-names a blob in one place.
     pub fn release(&self, network: u32, hash: &Hash) {
         if !self.registry().release(network, hash) {
-            tracing::error!(network, hash = to_hex(hash), "a blob was released that nothing named");
+            tracing::error!(network, hash = hex::text(hash), "a blob was released that nothing named");
         }
     }
 
@@ -176,7 +154,7 @@ impl Blobs {
             return Ok(cleaned);
         }
         for blob in self.store.list_blobs()?.into_iter().filter(|_| !rialto_engine::bugs::on("orphans stay")) {
-            let Some(hash) = from_hex(&blob.hash) else { continue };
+            let Some(hash) = hex::hash(&blob.hash) else { continue };
             if self.registry().protects(&hash, self.steady()) {
                 cleaned.kept += 1;
                 continue;
@@ -243,26 +221,5 @@ pub struct Hold(Arc<Blobs>);
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.registry().unhold();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_are_written_in_lower_case_hex() {
-        let hash: Hash = std::array::from_fn(|n| (n * 9) as u8);
-        assert_eq!(from_hex(&to_hex(&hash)), Some(hash));
-        let text = to_hex(&hash);
-        for bad in [
-            text.to_uppercase(),
-            text.chars().skip(1).collect(),
-            format!("{text}0"),
-            text.replace('0', "g"),
-            "é".repeat(32),
-        ] {
-            assert_eq!(from_hex(&bad), None, "{bad}");
-        }
     }
 }

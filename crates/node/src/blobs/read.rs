@@ -1,8 +1,9 @@
 //! Reading a blob: piece by piece, away from the runtime's threads.
 
-use super::{BlobError, Hash, PIECE_BYTES, to_hex};
+use super::{BlobError, Hash, PIECE_BYTES};
 use crate::Host;
 use bytes::Bytes;
+use rialto_model::hex;
 use rialto_store::{BlobReader, Store};
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ impl Download {
         hash: &Hash,
         range: Range<u64>,
     ) -> Result<Option<Download>, BlobError> {
-        let (store, name) = (Arc::clone(store), to_hex(hash));
+        let (store, name) = (Arc::clone(store), hex::text(hash));
         let Some(reader) = host.blocking(move || store.open_blob(&name)).await?? else { return Ok(None) };
         let end = range.end.min(reader.size());
         let (reader, host, at) = (Arc::from(reader), host.clone(), range.start.min(end));

@@ -3,9 +3,9 @@
 //! Invariant: an upload that is not finished leaves nothing, neither on the disk nor in the books, whether it is dropped,
 //! fails, or its future is.
 
-use super::{BlobError, Blobs, Hash, PIECE_BYTES, from_hex};
+use super::{BlobError, Blobs, Hash, PIECE_BYTES};
 use rialto_engine::MemberId;
-use rialto_model::limits;
+use rialto_model::{hex, limits};
 use rialto_store::{BlobWriter, StoreError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -189,7 +189,7 @@ impl Work {
         // From its name until it is staged nobody may take it for an orphan.
         let _naming = blobs.naming.read().unwrap_or_else(PoisonError::into_inner);
         let info = writer.finish()?;
-        let hash = from_hex(&info.hash).ok_or(StoreError::BadName { what: "blob hash", name: info.hash })?;
+        let hash = hex::hash(&info.hash).ok_or(StoreError::BadName { what: "blob hash", name: info.hash })?;
         let stored = Stored { hash, size: info.size };
         charge.stage(stored);
         blobs.counters.uploads.fetch_add(1, Ordering::Relaxed);

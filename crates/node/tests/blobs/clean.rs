@@ -1,7 +1,8 @@
 //! What the clean-up removes and what it leaves.
 
 use super::*;
-use rialto_node::blobs::{Cleaned, STAGED_MS, to_hex};
+use rialto_model::hex;
+use rialto_node::blobs::{Cleaned, STAGED_MS};
 use rialto_node::verify::named_blobs;
 use rialto_store::{Batch, Class, EVENT_KIND, Flush, LocalOptions, LocalStore};
 use serde_json::{Value, json};
@@ -124,7 +125,7 @@ async fn verify_names_blobs_that_are_not_what_the_book_says() {
     let whole = put(&world.blobs, staging(1, 1), b"whole").await.unwrap();
     let short = put(&world.blobs, staging(1, 1), b"short").await.unwrap();
     let rotten = put(&world.blobs, staging(1, 1), b"rotten").await.unwrap();
-    let path = |hash: &Hash| dir.path().join("blobs").join(format!("{:02x}", hash[0])).join(to_hex(hash));
+    let path = |hash: &Hash| dir.path().join("blobs").join(format!("{:02x}", hash[0])).join(hex::text(hash));
     let look = |named: &[(Hash, u64)]| {
         let mut problems: Vec<Value> = Vec::new();
         let seen = named_blobs(world.store.as_ref(), 7, named.iter().copied(), &mut problems).unwrap();
@@ -135,13 +136,13 @@ async fn verify_names_blobs_that_are_not_what_the_book_says() {
     std::fs::write(path(&short.hash), b"sho").unwrap();
     std::fs::write(path(&rotten.hash), b"r0tten").unwrap();
     let (_, problems) = look(&[all[0], all[2], all[3], ([9; 32], 4)]);
-    let what = |blob: &Hash, what: &str| json!({ "network": 7, "blob": to_hex(blob), "what": what });
+    let what = |blob: &Hash, what: &str| json!({ "network": 7, "blob": hex::text(blob), "what": what });
     let missing = what(&[9; 32], "a blob that the state names is missing");
     let cut = what(&short.hash, "a blob has 3 bytes where the state says 5");
     assert!(problems.len() == 2 && problems.contains(&missing) && problems.contains(&cut), "{problems:?}");
     // Content of the right size is compared by the store, which reads every blob.
     let report = rialto_node::verify::verify(world.store.as_ref(), &Default::default(), &mut |_, _| {}).unwrap();
     let files: Vec<&str> = report["problems"].as_array().unwrap().iter().map(|p| p["file"].as_str().unwrap()).collect();
-    assert!(files.iter().any(|file| file.ends_with(&to_hex(&rotten.hash))), "{report}");
+    assert!(files.iter().any(|file| file.ends_with(&hex::text(&rotten.hash))), "{report}");
     assert_eq!((report["ok"].clone(), files.len()), (json!(false), 2));
 }

@@ -6,9 +6,10 @@ mod crash;
 mod model;
 mod upload;
 
+use rialto_model::hex;
 use rialto_model::limits::BLOB_BYTES_DEFAULT;
 use rialto_node::Host;
-use rialto_node::blobs::{BlobError, Blobs, Hash, Staging, Stored, from_hex};
+use rialto_node::blobs::{BlobError, Blobs, Hash, Staging, Stored};
 use rialto_node::clock::DrivenClock;
 use rialto_store::{MemoryStore, Store};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 fn sha256(bytes: &[u8]) -> Hash {
     let mut writer = MemoryStore::new().put_blob().unwrap();
     writer.write(bytes).unwrap();
-    from_hex(&writer.finish().unwrap().hash).unwrap()
+    hex::hash(&writer.finish().unwrap().hash).unwrap()
 }
 
 /// A node's blobs on a host whose time is moved by hand.
@@ -42,7 +43,7 @@ impl World {
 
     fn stored(&self) -> Vec<Hash> {
         let list = self.store.list_blobs().unwrap();
-        list.iter().map(|blob| from_hex(&blob.hash).unwrap()).collect()
+        list.iter().map(|blob| hex::hash(&blob.hash).unwrap()).collect()
     }
 }
 

@@ -78,7 +78,7 @@ impl World {
         });
         match stored.await? {
             Ok(stored) => {
-                let hash = rialto_node::blobs::to_hex(&stored.hash);
+                let hash = rialto_model::hex::text(&stored.hash);
                 self.note(&format!("brought {hash}"));
                 if !named {
                     return Ok(());
@@ -132,7 +132,7 @@ impl World {
             let found = self.drive(async move { network.resource(&operator(), OWN, None).await }).await?;
             let content = found.ok().and_then(|found| found.content);
             let content = content.ok_or_else(|| Wrong { check: "resources", what: format!("{OWN} is gone") })?;
-            out.push(rialto_node::blobs::to_hex(&content.blob));
+            out.push(rialto_model::hex::text(&content.blob));
         }
         Ok(out)
     }
