@@ -146,7 +146,7 @@ fn emitted<'d, 'a>(
     if envelope.id.is_some() && rewritten() {
         draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
     }
-    if state.external && !external::is_exempt(&envelope.kind) {
+    if external::concerns(state, &input.answers) && !external::is_exempt(&envelope.kind) {
         let goes = |text: &str| may_go(state, input, member, &draft.address, text);
         let progress = progress.unwrap_or_default();
         match external::walk(state, live, &draft, &input.answers, *progress, &goes, now)? {
@@ -188,7 +188,7 @@ fn may_go(state: &State, input: &Emit<'_>, member: MemberId, address: &str, text
 /// Asks the mods about a request that is answered without being committed, and that no event of its own decides.
 pub(crate) fn request(engine: &mut Engine, input: &Emit<'_>, member: MemberId, now: Clock) -> Result<(), Stop> {
     let (state, live) = (&engine.state, &mut engine.live);
-    if state.external {
+    if external::concerns(state, &input.answers) {
         let Some(m) = state.member(member) else { return Err(ErrorCode::NotAMember.into()) };
         let sender = external::Sender::member(state, member, &m.address);
         let shape = Shape {

@@ -213,7 +213,7 @@ fn guard(
 ) -> Result<(), Stop> {
     let stamp = state.stamp(now.wall);
     let kind = input.envelope.kind.as_ref();
-    if state.external {
+    if external::concerns(state, &input.answers) {
         let role = known.and_then(|id| state.member(id)).map(|m| m.role);
         let sender = external::Sender {
             address: address.as_str(),

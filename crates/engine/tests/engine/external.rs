@@ -268,6 +268,32 @@ fn the_list_is_the_one_of_the_first_question() {
     assert_eq!(world.asked.len(), 1);
 }
 
+/// Once the last of them was unloaded, what it had been asked about went on without its word.
+#[test]
+fn the_only_mod_has_its_say_although_it_is_unloaded_meanwhile() {
+    let modified = json!({ "verdict": "modified", "event": { "payload": { "n": 2 } } });
+    let table = [
+        (Mode::Guard, says(json!({ "verdict": "reject" })), "rejected"),
+        (Mode::Guard, Outcome::Failed("it did not answer in time"), "mod_failed"),
+        (Mode::Guard, says(json!({ "verdict": "pass" })), "ok"),
+        (Mode::Transform, says(modified), "ok"),
+    ];
+    for (mode, said, expected) in table {
+        let mut world = world();
+        world.saying(process("x", mode, 50), "x", json!({ "verdict": "pass" }));
+        let caller = world.caller("agent:a");
+        let text = json!({ "type": "chat.note", "target": "agent:b", "payload": { "n": 1 } }).to_string();
+        let result = world.interrupted(&caller, &text, |world, _| {
+            world.admin(AdminOp::RemoveMod("x".into())).unwrap();
+            said.clone()
+        });
+        assert_eq!(outcome(&result), expected, "{mode:?} {said:?}");
+        if mode == Mode::Transform {
+            assert_eq!(last(&world)["payload"]["n"], 2);
+        }
+    }
+}
+
 #[test]
 fn joins_are_asked_about_without_their_secrets_and_some_types_never() {
     let mut world = world();
@@ -351,6 +377,11 @@ fn mail_to_a_mod_is_for_it_alone_and_taken_or_refused() {
     world.elsewhere.remove("desk");
     assert_eq!(outcome(&world.emit("agent:a", mail)), "mod_failed");
     assert_eq!(outcome(&world.emit("agent:a", json!({ "type": "a.b", "target": "mod/none" }))), "mod_not_found");
+    // Mail to a mod of the node's own is nobody else's either.
+    world.asked.clear();
+    world.emit("agent:a", json!({ "type": "a.b", "target": "mod/persistence" })).unwrap();
+    let asked: Vec<&str> = world.asked.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(asked, ["g"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::shape::{Fixed, Shape, is_core};
 use super::verdict::Changes;
-use super::{Chain, Mode, Sender, Step, addressee, ask, guards, mail, mods, transformed};
+use super::{Chain, Mode, Sender, Step, addressee, ask, guards, is_mail, mail, mods, transformed};
 use crate::emit::{Laid, lay};
 use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
 use crate::mods::persistence;
@@ -86,7 +86,7 @@ pub(crate) fn decide(
     let mut text = shape.sent(fixed);
     if let Some(config) = addressee(state, input.answers, &shape.target) {
         mail(state, input.answers, config, &shape, sender, fixed)?;
-    } else {
+    } else if !is_mail(state, &shape.target) {
         let (kind, target) = (shape.kind.to_string(), shape.target.to_string());
         for config in mods(state, input.answers) {
             let asked = config.mode == Mode::Transform && !config.runs.is_builtin() && config.intercepts(&shape.kind);

@@ -243,6 +243,11 @@ pub(crate) enum Next {
     Changed(String, Progress),
 }
 
+/// Whether mods that run elsewhere have a say: there are any, or were when the first of them was asked.
+pub(crate) fn concerns(state: &State, answers: &Answers) -> bool {
+    state.external || answers.mods.is_some()
+}
+
 /// The mods an event passes: those that were loaded when the first of them was asked.
 fn mods<'a>(state: &'a State, answers: &'a Answers) -> &'a [ModConfig] {
     answers.mods.as_deref().unwrap_or(&state.book.mods)
@@ -389,7 +394,7 @@ pub(crate) fn walk(
     }
     if let Some(config) = addressee(state, answers, &draft.target) {
         mail(state, answers, config, &shape, sender, fixed)?;
-    } else {
+    } else if !is_mail(state, &draft.target) {
         let list = mods(state, answers);
         for (at, config) in list.iter().enumerate().skip(progress.from) {
             if config.mode != Mode::Transform || !config.intercepts(&shape.kind) || sender.is_behind(config) {
@@ -515,6 +520,12 @@ pub(crate) fn addressee<'a>(state: &'a State, answers: &'a Answers, target: &str
     let address = Address::parse_in(target, &state.network).ok()?;
     let Entity::Mod(name) = address.entity() else { return None };
     mods(state, answers).iter().find(|m| m.name.as_ref() == name && !m.runs.is_builtin() && m.enabled)
+}
+
+/// Whether an event is for one mod alone, whoever runs it: no other transform has a say.
+pub(crate) fn is_mail(state: &State, target: &str) -> bool {
+    let to = || Address::parse_in(target, &state.network);
+    target.contains("mod/") && to().is_ok_and(|to| matches!(to.entity(), Entity::Mod(_)))
 }
 
 /// Mail is the mod's once it took it: who sends it hears if it did not.
