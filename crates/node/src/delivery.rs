@@ -351,7 +351,13 @@ impl Sessions {
             let Some(live) = self.by_connection.get_mut(connection) else { continue };
             if live.ending.is_none() && live.outbox.room() > live.batch.len() + 1 {
                 live.send(Out::Signal(event.clone()));
-                self.dirty.push(*connection);
+                // Its time runs already: it does not wait for the commit of something else.
+                if live.flush() {
+                    self.news.push(live.outbox.clone());
+                }
+                if live.dead {
+                    self.dirty.push(*connection);
+                }
                 return true;
             }
         }

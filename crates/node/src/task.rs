@@ -33,7 +33,7 @@ use named::BlobChanges;
 use park::{Given, Lane, Source};
 use rialto_engine::input::Joined;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
-use rialto_model::{ErrorCode, Fault, Millis, Seq};
+use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -134,8 +134,8 @@ pub(crate) struct Task {
     joining: BTreeMap<u64, Source>,
     checks: Checks,
     tickets: u64,
-    /// When this task began: tickets of an earlier one mean nothing.
-    born: Millis,
+    /// Drawn when this task began: tickets of an earlier one mean nothing, whatever the clock says.
+    life: u64,
     answers: mpsc::Receiver<(u64, Given)>,
     give: mpsc::Sender<(u64, Given)>,
     pub(crate) blobs: Arc<Blobs>,
@@ -175,7 +175,7 @@ impl Task {
         let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
         let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
-        let born = host.clock().now().wall;
+        let life = host.seed();
         let committed = engine.state.book.head;
         let _ = head.send(committed);
         Task {
@@ -218,7 +218,7 @@ impl Task {
             joining: BTreeMap::new(),
             checks: Checks::default(),
             tickets: 0,
-            born,
+            life,
             answers,
             give,
             blobs,

@@ -113,7 +113,9 @@ impl Task {
             }
             Runs::Served(member) => {
                 let event = Arc::new(self.check_event(ticket, check, member, now));
-                if !self.sessions.ask(member, &event) {
+                if self.sessions.ask(member, &event) {
+                    self.tell();
+                } else {
                     let waiting = self.checks.waiting.entry(member).or_default();
                     if waiting.len() >= limits::MOD_CHECKS_WAITING_MAX {
                         waiting.pop_front();
@@ -128,7 +130,7 @@ impl Task {
     }
 
     fn ticket_text(&self, ticket: u64) -> String {
-        format!("chk_{:x}_{ticket:x}", self.born)
+        format!("chk_{:x}_{ticket:x}", self.life)
     }
 
     fn check_event(&mut self, ticket: u64, check: &Check, member: MemberId, now: Clock) -> Event {

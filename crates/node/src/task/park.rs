@@ -448,12 +448,13 @@ impl Task {
         self.then.push(Then::Answers(reply, answers, Vec::new()));
     }
 
-    /// Nothing that waits will be decided: the log failed, or the node stops.
-    pub(super) fn unpark(&mut self, fault: &Fault) {
+    /// Nothing that waits will be decided: the log failed, or the node stops, in which case what was decided before it is
+    /// committed.
+    pub(super) fn unpark(&mut self, fault: &Fault, committed: bool) {
         self.joining.clear();
         for (_, lane) in std::mem::take(&mut self.lanes) {
             for held in lane.asking.into_iter().chain(lane.queue) {
-                let (reply, answers) = held.refuse(fault, false);
+                let (reply, answers) = held.refuse(fault, committed);
                 match reply {
                     Reply::Once(reply) => drop(reply.send(answers)),
                     Reply::Stream(connection, outbox) => {

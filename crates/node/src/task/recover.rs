@@ -72,7 +72,7 @@ impl Task {
                 }
             }
         }
-        self.unpark(&fault());
+        self.unpark(&fault(), false);
         self.checks.forget();
         self.blob_changes = BlobChanges::default();
         self.blobs.doubt(self.shared.number);
@@ -208,7 +208,6 @@ impl Task {
 
     /// Commits what waits, tells the streams, saves a snapshot.
     pub(super) async fn stop(&mut self) {
-        self.unpark(&ErrorCode::ShuttingDown.into());
         self.urgent = !self.records.is_empty();
         self.submit().await;
         while !self.flights.is_empty() && !self.broken {
@@ -217,6 +216,8 @@ impl Task {
                 None => break,
             }
         }
+        // Behind the answers to what was sent before and is committed now.
+        self.unpark(&ErrorCode::ShuttingDown.into(), !self.broken);
         self.sessions.close_all(ErrorCode::ShuttingDown);
         self.tell();
         if !self.broken {
