@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use rialto_sim::world::script::{NetPlan, Target, Trouble, Which};
+use rialto_sim::world::script::{Mods, NetPlan, Target, Terms, Trouble, Which, Word};
 use rialto_sim::world::shrink::shrink;
 use rialto_sim::world::{Script, Step, run};
 
@@ -109,6 +109,75 @@ fn what_is_narrowed_to_somebody_absent_is_pushed_to_nobody() {
     let send =
         |form| Step::Send { net: 0, who: 0, to: Target::Broadcast, which: Which::Fresh, count: 6, calm: false, form };
     holds(&world(false, vec![join(0, true), join(1, true), send(10), Step::Look]));
+}
+
+/// The second member serves a mod that looks at everything, or at some types, and is slow to answer.
+fn serves(which: usize, patterns: usize) -> Step {
+    let terms = Terms { patterns, deadline: 0, rejects: true, prompt: false };
+    Step::Mods { net: 0, who: 1, act: Mods::Serve { which, terms, approved: true }, calm: true }
+}
+
+fn answers(word: Word) -> Step {
+    Step::Mods { net: 0, who: 1, act: Mods::Answer { nth: 0, word, emits: 0 }, calm: false }
+}
+
+fn sends(count: usize) -> Step {
+    Step::Send { net: 0, who: 0, to: Target::Member(1), which: Which::Fresh, count, calm: false, form: 0 }
+}
+
+/// The server of a mod heard of the next event when the one before it was committed; the time it has ran already.
+#[test]
+fn a_mod_is_asked_at_once() {
+    let steps = vec![
+        join(0, false),
+        join(1, true),
+        serves(0, 3),
+        sends(3),
+        answers(Word::Pass),
+        Step::Pass { ms: 1500 },
+        answers(Word::Pass),
+        Step::Look,
+    ];
+    holds(&world(true, steps));
+}
+
+/// What waited for a mod when the node stopped was refused before the answers to what was committed before it.
+#[test]
+fn a_stop_answers_in_the_order_of_sending() {
+    // The first of the three is of a type that the mod does not look at.
+    let joins = (0..4).map(|who| join(who, true));
+    holds(&world(true, joins.chain([serves(0, 2), sends(3), Step::Restart]).collect()));
+}
+
+/// Tickets were numbered anew after a start, and told apart by the millisecond of it only.
+#[test]
+fn a_ticket_of_an_earlier_life_is_nothing() {
+    let steps = vec![
+        join(0, true),
+        join(1, true),
+        serves(0, 0),
+        sends(1),
+        answers(Word::Pass),
+        Step::PowerCut,
+        join(0, true),
+        join(1, true),
+        sends(1),
+        answers(Word::Pass),
+        Step::Look,
+    ];
+    holds(&world(true, steps));
+}
+
+/// A mod that was the only one of its kind and was unloaded while it was asked had no say any more.
+#[test]
+fn a_mod_that_is_unloaded_has_its_say_about_what_it_was_asked() {
+    for (which, word) in [(0, Word::Reject), (2, Word::Modify)] {
+        let unload = Step::Mods { net: 0, who: 1, act: Mods::Unload { which }, calm: false };
+        let ask = Step::Mods { net: 0, who: 1, act: Mods::Usurp { nth: 9, word }, calm: false };
+        let steps =
+            vec![join(0, true), join(1, true), serves(which, 3), sends(1), ask, unload, answers(word), Step::Look];
+        holds(&world(true, steps));
+    }
 }
 
 #[test]

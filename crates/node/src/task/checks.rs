@@ -17,7 +17,7 @@ use rialto_engine::mods::external::emitted::ModEvent;
 use rialto_engine::mods::external::verdict::{Said, Verdict};
 use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{Mode, Runs};
-use rialto_engine::{Caller, Clock, MemberId};
+use rialto_engine::{Caller, Clock, MemberId, bugs};
 use rialto_model::{Envelope, ErrorCode, Event, EventParts, Fault, Millis, Visibility, json, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -213,13 +213,15 @@ impl Task {
             return Err(no_ticket());
         }
         let runs = Runs::Served(member);
+        let newest = self.newest_asked(runs).filter(|_| bugs::on("verdict applied to the wrong event"));
+        let number = newest.unwrap_or(number);
         if self.checks.observing.get(&number).is_some_and(|shown| shown.runs == runs) {
             let verdict = Verdict::parse(&envelope.payload)?;
             self.observed(number, Outcome::Said(verdict), now);
             return Ok(());
         }
         if !self.is_asked(number, runs) {
-            return Err(no_ticket());
+            return if bugs::on("second verdict acknowledged") { Ok(()) } else { Err(no_ticket()) };
         }
         let verdict = Verdict::parse(&envelope.payload)?;
         self.heard(number);
@@ -276,6 +278,9 @@ impl Task {
         let (count, next) = chain.next(verdict.emit.len());
         for event in verdict.emit.iter().take(count) {
             let emitter = Emitter { name: name.into(), chain: next, answers_to: answers_to.clone() };
+            if bugs::on("what a mod sends comes twice") {
+                self.checks.sent.push_back((emitter.clone(), event.get().to_owned()));
+            }
             self.checks.sent.push_back((emitter, event.get().to_owned()));
         }
         for _ in count..verdict.emit.len() {

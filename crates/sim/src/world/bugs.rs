@@ -44,6 +44,16 @@ pub const BUGS: &[(&str, &str)] = &[
     ("renamed without its mail", "engine: names"),
     ("parked event acked", "node: questions"),
     ("later event overtakes a parked one", "node: questions"),
+    ("verdict applied to the wrong event", "node: checks"),
+    ("verdict of a stranger", "node: checks"),
+    ("second verdict acknowledged", "node: checks"),
+    ("late verdict applied", "node: checks"),
+    ("unloaded mod leaves events waiting", "node: checks"),
+    ("what a mod sends comes twice", "node: checks"),
+    ("guard that fails lets through", "engine: mods"),
+    ("only the first guard is asked", "engine: mods"),
+    ("changed event unguarded", "engine: mods"),
+    ("unloaded mod has no say", "engine: mods"),
 ];
 
 /// Switches one bug on and all others off; an empty name switches all off.

@@ -35,9 +35,14 @@ impl Acked {
 #[derive(Debug, Clone)]
 pub(crate) enum Frame {
     Event(usize),
-    Join { k: usize, resume: u64 },
+    Join {
+        k: usize,
+        resume: u64,
+    },
     Leave(usize),
     Ack(Acked),
+    /// A word to a ticket, by its place among those.
+    Verdict(String, usize),
 }
 
 /// Something a stream was handed.
@@ -62,6 +67,8 @@ pub(crate) struct Stream {
     pub(crate) pushes: Vec<(Arc<rialto_node::EventRecord>, u32)>,
     /// The join was accepted.
     pub(crate) joined: bool,
+    /// It is there for inputs from this one on.
+    pub(crate) since: usize,
 }
 
 impl Stream {
@@ -70,7 +77,7 @@ impl Stream {
         let view = Delivered { address: address.to_owned(), window, from, sent: Default::default(), attentive: true };
         let connection = network.connection();
         let (waiting, pushes) = (VecDeque::new(), Vec::new());
-        Stream { connection, outbox, inbox, listening: true, view, waiting, pushes, joined: false }
+        Stream { connection, outbox, inbox, listening: true, view, waiting, pushes, joined: false, since: 0 }
     }
 
     /// Hands frames over; the queue is far larger than what a script has in flight.
@@ -93,11 +100,23 @@ impl Stream {
         }
     }
 
+    /// What an answer is to: answers come in order, but acks and the words of mods wait for nothing.
+    fn answered(&mut self, id: Option<&str>) -> Option<Frame> {
+        let hurries = |frame: &Frame| match frame {
+            Frame::Verdict(ticket, index) => Some(verdict_id(ticket, *index)),
+            Frame::Ack(_) => Some(ACK_ID.to_owned()),
+            Frame::Event(_) | Frame::Join { .. } | Frame::Leave(_) => None,
+        };
+        let own = self.waiting.iter().position(|frame| id.is_some() && hurries(frame).as_deref() == id);
+        let next = || self.waiting.iter().position(|frame| id.is_none() || hurries(frame).is_none());
+        self.waiting.remove(own.or_else(next)?)
+    }
+
     fn take(&mut self, out: Out, heard: &mut Vec<Heard>) {
         match out {
             Out::Answers(answers) => {
                 for answer in answers {
-                    if let Some(frame) = self.waiting.pop_front() {
+                    if let Some(frame) = self.answered(answer.event_id()) {
                         heard.push(Heard::Answer(frame, Box::new(answer)));
                     }
                 }
@@ -108,6 +127,14 @@ impl Stream {
             Out::Close(code) => heard.push(Heard::Closed(code)),
         }
     }
+}
+
+/// The id of acks, which nobody keeps.
+pub(crate) const ACK_ID: &str = "an-ack";
+
+/// The id of a word to a ticket.
+pub(crate) fn verdict_id(ticket: &str, index: usize) -> String {
+    format!("{ticket}-{index}")
 }
 
 /// A call without a stream.
@@ -172,6 +199,11 @@ impl Client {
             Some(stream) => stream.connection << 20 | who,
             None => 1 << 63 | self.made << 20 | who,
         }
+    }
+
+    /// Whether it has read its stream since before an input was sent.
+    pub(crate) fn is_there_since(&self, k: u64) -> bool {
+        self.stream.as_ref().is_some_and(|s| s.joined && s.view.attentive && s.since as u64 <= k)
     }
 
     /// Its process is gone: what was in flight is never answered.

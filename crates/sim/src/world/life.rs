@@ -1,5 +1,6 @@
 //! One life of the process: open, run steps until something ends it, and what happens between two lives.
 
+use super::checks::Desk;
 use super::client::{Client, Frame};
 use super::oracle::{Oracle, Wrong, wrong};
 use super::script::ADDRESSES;
@@ -148,6 +149,7 @@ impl World {
                 lazy: Vec::new(),
                 doubts: Vec::new(),
                 shaky: false,
+                desk: Desk::default(),
             });
         }
         Ok(())
@@ -172,6 +174,7 @@ impl World {
         while self.host.forget_errand() {}
         for net in &mut self.nets {
             net.handle = None;
+            net.desk.clear();
             let lost: Vec<Frame> = net.clients.iter_mut().flat_map(Client::forget_all).collect();
             lost.into_iter().for_each(|frame| net.lost(frame));
             net.oracle.power_cut();

@@ -6,8 +6,10 @@
 //! Not here: sockets and processes (the tests of the real binary), wire forms (the faces' own tests).
 
 pub mod bugs;
+mod checks;
 mod client;
 mod life;
+mod mods;
 mod observe;
 pub mod oracle;
 mod resource;
@@ -76,6 +78,8 @@ struct Net {
     doubts: Vec<client::Acked>,
     /// It refused writes since the last look.
     shaky: bool,
+    /// Its mods that run elsewhere.
+    desk: checks::Desk,
 }
 
 /// A byte that rotted: file, offset, its value now and the bits that changed.
@@ -93,6 +97,8 @@ pub(crate) struct World {
     at: usize,
     trace: u64,
     counts: Counts,
+    /// When everything was last gathered, steady time.
+    collected: u64,
     /// The disk has been told to fail and was not healed.
     trouble: bool,
     /// It will go on failing until it is healed.
@@ -119,6 +125,7 @@ impl World {
             at: 0,
             trace: 0,
             counts: Counts::default(),
+            collected: 0,
             trouble: false,
             lasting: false,
             rot: None,

@@ -17,7 +17,7 @@ const PATIENT: usize = 24;
 
 impl World {
     /// Lets tasks run until they wait for something.
-    async fn breathe() {
+    pub(crate) async fn breathe() {
         for _ in 0..6 {
             tokio::task::yield_now().await;
         }
@@ -61,7 +61,9 @@ impl World {
     /// Lets everything in flight come to its end.
     pub(crate) async fn settle(&mut self) -> Result<(), Wrong> {
         let mut quiet = 0;
-        for round in 0..ROUNDS {
+        // One event after the other may have to wait for its mods.
+        let asks = self.nets.iter().any(|n| n.oracle.had_mods());
+        for round in 0..if asks { ROUNDS * 4 } else { ROUNDS } {
             Self::breathe().await;
             self.collect().await?;
             let pumped = self.pump();
@@ -105,7 +107,9 @@ impl World {
                 self.counts.recoveries += 1;
             }
             self.nets[n].shaky |= unready;
+            self.collect_mods(n).await?;
         }
+        self.collected = self.now();
         Ok(())
     }
 
@@ -171,6 +175,9 @@ impl World {
                         return wrong("borders", format!("a signal of another network: {}", event.json()));
                     }
                     self.note(&format!("signal {} {}", event.kind(), event.target()));
+                    if event.kind() == "rialto.mod.check" {
+                        self.check_came(n, c, &event)?;
+                    }
                 }
                 Heard::Closed(code) => {
                     self.note(&format!("closed: {}", code.as_str()));
@@ -223,12 +230,14 @@ impl World {
                 net.known(k, &answer.result)
             }
             Frame::Join { k, resume } => {
+                let since = net.oracle.next_input();
                 let client = &mut net.clients[c];
                 match &answer.result {
                     Ok(_) => {
                         client.session = session.or(client.session.take());
                         if let Some(stream) = client.stream.as_mut() {
                             stream.joined = true;
+                            stream.since = since;
                         }
                         let address = client.address.to_owned();
                         net.lazy.extend((resume > 0).then(|| Acked::resuming(address, resume)));
@@ -251,6 +260,10 @@ impl World {
                     Err(_) => {}
                 }
                 Ok(())
+            }
+            Frame::Verdict(ticket, index) => {
+                let refused = answer.result.as_ref().err().map(|fault| fault.code);
+                self.verdict_answered(n, &ticket, index, refused)
             }
         }
     }
@@ -299,6 +312,7 @@ impl World {
                     self.nets[n].oracle.nothing_stuck(&stream.view)?;
                 }
             }
+            self.compare_mods(n).await?;
             self.compare_talk(n).await?;
             self.compare_resources(n).await?;
             if self.nets[n].oracle.units().next().is_some() {
@@ -330,6 +344,7 @@ impl World {
             }
         }
         self.nets[n].oracle.work_is_whole()?;
+        self.nets[n].oracle.observers_saw_what_is()?;
         self.nets[n].oracle.all_acknowledged_is_there()
     }
 
@@ -360,7 +375,7 @@ impl World {
         let waiting = net.clients.iter().filter_map(|c| c.stream.as_ref()).flat_map(|s| &s.waiting);
         doubts.extend(waiting.filter_map(|frame| match frame {
             Frame::Ack(acked) => Some(acked.clone()),
-            Frame::Event(_) | Frame::Join { .. } | Frame::Leave(_) => None,
+            Frame::Event(_) | Frame::Join { .. } | Frame::Leave(_) | Frame::Verdict(..) => None,
         }));
         for acked in &doubts {
             net.oracle.doubt(&acked.address, &acked.seqs, acked.up_to);
@@ -374,7 +389,7 @@ impl World {
         net.oracle.all_excused_died()
     }
 
-    async fn look_at(&mut self, network: &Network, ledger: Ledger) -> Result<serde_json::Value, Wrong> {
+    pub(crate) async fn look_at(&mut self, network: &Network, ledger: Ledger) -> Result<serde_json::Value, Wrong> {
         let network = network.clone();
         let looked = self.drive(async move { network.look(&operator(), Look::Operator(ledger)).await }).await?;
         looked.map_err(|fault| Wrong { check: "liveness", what: format!("the operator sees nothing: {fault}") })
@@ -550,6 +565,8 @@ impl Net {
                 self.forget_session(k);
             }
             Frame::Ack(acked) => self.doubts.push(acked),
+            // Nobody knows whether it was heard.
+            Frame::Verdict(..) => {}
         }
     }
 
@@ -571,7 +588,10 @@ impl Net {
                 }
                 Ok(())
             }
-            Err(fault) => self.oracle.refused(k, fault.code),
+            Err(fault) => {
+                self.refused_by(k, fault);
+                self.oracle.refused(k, fault.code)
+            }
         }
     }
 }

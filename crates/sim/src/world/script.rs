@@ -1,12 +1,14 @@
 //! What happens in a world: a plan of networks and a list of steps, made from a seed, readable, and still a script when
 //! steps are taken out of it.
 
+mod mods;
 mod rename;
 mod resource;
 mod talk;
 mod weave;
 mod work;
 
+pub use mods::{DEADLINES_MS, MODS, Mods, PATTERNS, Terms, Word};
 pub use resource::{RESOURCES, RULES, Res};
 pub use talk::Talk;
 pub use work::{By, Work};
@@ -167,6 +169,7 @@ pub enum Step {
     Resource { net: usize, who: usize, act: Res, calm: bool },
     Talk { net: usize, who: usize, talk: Talk, calm: bool },
     Work { net: usize, by: By, act: Work, nth: usize, calm: bool },
+    Mods { net: usize, who: usize, act: Mods, calm: bool },
     Read { net: usize, who: usize, form: u8, page: usize },
     Pump,
     Errand,
@@ -233,6 +236,10 @@ impl fmt::Display for Step {
             }
             Step::Work { net, by, act, nth, calm } => {
                 write!(f, "net {net}: {by} {act} (unit {nth} from the newest)")?;
+                if *calm { write!(f, ", alone") } else { Ok(()) }
+            }
+            Step::Mods { net, who, act, calm } => {
+                write!(f, "net {net}: {} {act:?}", name(who))?;
                 if *calm { write!(f, ", alone") } else { Ok(()) }
             }
             Step::Read { net, who, form, page } => {

@@ -8,6 +8,7 @@ impl Oracle {
         if let Some(member) = self.members.get_mut(who) {
             member.left = true;
         }
+        self.mods_of_gone(who);
     }
 
     /// The membership is deleted: its mail becomes dead letters, a removed master has a successor.
@@ -16,6 +17,7 @@ impl Oracle {
         member.removed = true;
         let master = std::mem::take(&mut member.master);
         self.resources_of_gone(who);
+        self.mods_of_gone(who);
         self.former.retain(|_, had| *had != who);
         self.excused.insert(who, "recipient_left");
         for channel in 0..self.channels.len() {

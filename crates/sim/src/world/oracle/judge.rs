@@ -81,6 +81,7 @@ impl Oracle {
         }
         match input.kind.as_str() {
             "network.agent.join" | "network.agent.leave" => {}
+            "network.mod.serve" => codes.extend(self.serve_refusals(&payload, source)),
             "network.channel.create" => {
                 if text("name").is_some_and(|n| self.channel(n).is_some()) {
                     codes.push(ErrorCode::AlreadyExists);
@@ -142,7 +143,7 @@ impl Oracle {
             return self.group(name).map(Place::Group).ok_or(ErrorCode::UnknownTarget);
         }
         if let Some(name) = target.strip_prefix("mod/") {
-            let loaded = name == "auth" || name == "persistence" && self.rules.persistence;
+            let loaded = name == "auth" || name == "persistence" && self.rules.persistence || self.is_mod(name);
             return if loaded { Ok(Place::Nowhere) } else { Err(ErrorCode::ModNotFound) };
         }
         if target.starts_with("resource/") {
@@ -215,26 +216,28 @@ impl Oracle {
     }
 
     /// What a committed client event does.
-    pub(crate) fn apply(&mut self, k: usize, event: &Event, now: u64) -> Result<(), Wrong> {
-        let Some(input) = self.inputs.get(k).cloned() else { return Ok(()) };
+    pub(crate) fn apply(&mut self, k: usize, input: &Input, event: &Event, now: u64) -> Result<(), Wrong> {
+        if input.source.starts_with("mod/") {
+            return self.mod_event(k, input, event, now);
+        }
         let born = input.sent_at.max(self.looked).min(now);
         if input.kind == "network.agent.join" {
-            return self.join(&input, event, born, now);
+            return self.join(input, event, born, now);
         }
-        let codes: Vec<ErrorCode> = self.refusals(&input).into_iter().filter(|c| self.is_sure(*c)).collect();
+        let codes: Vec<ErrorCode> = self.refusals(input).into_iter().filter(|c| self.is_sure(*c)).collect();
         if let Some(code) = codes.first() {
             return wrong("rules", format!("{} was accepted though it is {}", event.json(), code.as_str()));
         }
         let source = self.who(&input.source);
         if let (Some(source), true) = (source, input.kind.starts_with("network.resource.")) {
-            return self.resource_act(&input, event, source, (born, now));
+            return self.resource_act(input, event, source, (born, now));
         }
         if input.kind.starts_with("network.") {
-            return self.act(&input, event, source, born, now);
+            return self.act(input, event, source, born, now);
         }
         let Some(by) = source else { return Ok(()) };
-        let Ok((mut place, meaning)) = self.aim(&input, by) else { return Ok(()) };
-        if let Some(chosen) = self.chosen(&input, event)? {
+        let Ok((mut place, meaning)) = self.aim(input, by) else { return Ok(()) };
+        if let Some(chosen) = self.chosen(input, event)? {
             place = chosen;
         }
         if let (Place::Channel(c), Some(source)) = (place, source)
@@ -242,13 +245,13 @@ impl Oracle {
         {
             channel.seats.push(source);
         }
-        if self.visibility(&input, place) != Some(event.visibility) {
+        if self.visibility(input, place) != Some(event.visibility) {
             return wrong("rules", format!("the visibility of {} is not the sheet's", event.json()));
         }
         let entry = Entry { event: event.clone(), source, place };
         self.post(entry, input.to.as_deref(), born, now, input.ttl_ms);
-        self.talked(&input, by, place, event.seq);
-        self.work_happens(&input, meaning, place, event, (born, now))
+        self.talked(input, by, place, event.seq);
+        self.work_happens(input, meaning, place, event, (born, now))
     }
 
     /// How full a queue was when the event was decided is not sure: acks and dead letters leave no position. Nor is
@@ -316,6 +319,7 @@ impl Oracle {
                 let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
                 after = Some(Box::new(move |o| if forget { o.remove(by) } else { o.leave(by) }));
             }
+            ("network.mod.serve", _) => after = Some(Box::new(move |o| o.serves(&payload, by))),
             ("network.channel.create", _) => {
                 let mut seats = vec![by];
                 let guests = payload.get("participants").and_then(Value::as_array).into_iter().flatten();

@@ -7,14 +7,18 @@
 //! Of what was in flight at a fault it knows that it does not know: the tape after recovery decides.
 
 mod admin;
+mod checks;
 mod judge;
 mod mail;
+mod mods;
 mod reads;
 mod resources;
 mod talk;
 mod work;
 
+pub use checks::Said;
 pub use mail::{Delivered, Letter};
+pub use mods::{Mode, ServedMod};
 pub use reads::{Reader, Want};
 pub use resources::Held;
 pub use talk::Listed;
@@ -97,6 +101,8 @@ pub(crate) struct Fate {
     pub(crate) accepted: Option<u64>,
     /// Where it stands on the tape.
     pub(crate) taped: Option<u64>,
+    /// A mod that runs elsewhere refused it, or something came of what one made of it.
+    pub(crate) by_mod: bool,
 }
 
 /// Where an event goes.
@@ -244,6 +250,12 @@ pub struct Oracle {
     /// Threads by channel and name, with their events.
     pub(crate) threads: BTreeMap<(usize, String), Vec<u64>>,
     pub(crate) rooms: Vec<talk::Room>,
+    /// Mods that run elsewhere, as they are and were.
+    pub(crate) mods: Vec<mods::Loaded>,
+    /// Who may serve which mod.
+    pub(crate) approved: BTreeSet<(String, Who)>,
+    /// What mods were asked.
+    pub(crate) tickets: Vec<checks::Ticket>,
     /// Work units, in the order in which they were opened.
     pub(crate) units: Vec<work::Unit>,
     /// The network has been running undisturbed since this steady time.
@@ -306,6 +318,9 @@ impl Oracle {
             kept: Vec::new(),
             threads: BTreeMap::new(),
             rooms: Vec::new(),
+            mods: Vec::new(),
+            approved: BTreeSet::new(),
+            tickets: Vec::new(),
             units: Vec::new(),
             running_since: now,
             rested: false,
@@ -388,6 +403,7 @@ impl Oracle {
     /// Everything in flight is lost: its answers will never come.
     pub fn power_cut(&mut self) {
         self.begins_again();
+        self.tickets_void(true);
         self.forget_brought();
         for fate in &mut self.fates {
             fate.unknown |= fate.open > 0;
@@ -484,14 +500,15 @@ impl Oracle {
         let Some(k) = number_of(event.payload()).filter(|k| *k < self.inputs.len()) else {
             return wrong("tape", format!("nobody sent {}", event.json()));
         };
-        self.is_what_was_sent(k, event)?;
-        self.apply(k, event, now)
+        let input = self.past_mods(k, event)?;
+        self.is_what_was_sent(k, &input, event)?;
+        self.apply(k, &input, event, now)
     }
 
     /// A committed event is one that was sent, as it was sent, and not one that was refused.
-    fn is_what_was_sent(&mut self, k: usize, event: &Event) -> Result<(), Wrong> {
+    fn is_what_was_sent(&mut self, k: usize, input: &Input, event: &Event) -> Result<(), Wrong> {
         let seq = event.seq;
-        let (Some(input), Some(fate)) = (self.inputs.get(k), self.fates.get_mut(k)) else {
+        let Some(fate) = self.fates.get_mut(k) else {
             return wrong("tape", format!("nobody sent k={k}"));
         };
         let old = is_old(&self.rules, input, self.looked);

@@ -1,13 +1,13 @@
 //! Steps about one noun, woven into a plain script of which fewer steps are left.
 
-use super::{Step, one_in, pick, rename, resource, talk, work};
+use super::{Step, mods, one_in, pick, rename, resource, talk, work};
 use crate::harness::Chance;
 
 /// Adds a step about a noun in a network, or a few that belong together.
 type Noun = fn(&mut Chance, usize, &mut Vec<Step>);
 
 /// What scripts are about, in turn.
-const NOUNS: [Noun; 4] = [work::steps, talk::steps, resource::steps, rename::steps];
+const NOUNS: [Noun; 5] = [work::steps, talk::steps, resource::steps, rename::steps, mods::steps];
 
 /// Steps at the beginning that are left together: somebody has to be there.
 const BEGINNING: usize = 9;
