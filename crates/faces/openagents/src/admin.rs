@@ -1,26 +1,20 @@
 //! The operator's calls (sheet sections 14 and 18) and the browser link.
 
 use crate::app::App;
-use crate::auth::{self, Params};
+use crate::ask::{Desk, object};
+use crate::auth::Params;
 use crate::error::Refusal;
-use crate::members::object;
 use crate::wire;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::{Secret, sha256};
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Wishes};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Wishes};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
-
-fn named(app: &App, path: &Params) -> Result<Network, Refusal> {
-    let id = path.get("id").map(String::as_str).unwrap_or_default();
-    app.node.network(id).ok_or_else(|| Fault::new(ErrorCode::NetworkNotFound, format!("no network {id:?} here")).into())
-}
 
 pub(crate) fn bad(field: &str, what: &str) -> Fault {
     Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
@@ -34,41 +28,15 @@ fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>
     }
 }
 
-pub(crate) async fn look(app: &App, headers: &HeaderMap, path: &Params, what: Look) -> Result<Value, Refusal> {
-    let caller = auth::operator(app, headers)?;
-    Ok(named(app, path)?.look(&caller, what).await?)
-}
-
-pub(crate) async fn act(app: &App, headers: &HeaderMap, path: &Params, op: AdminOp) -> Result<Response, Refusal> {
-    auth::operator(app, headers)?;
-    let network = named(app, path)?;
-    // Administrative acts are audited: what and where; the secret itself never shows.
-    tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), "operator");
-    Ok(wire::ok(&network.admin(op).await?))
-}
-
-/// The name of an act, without its arguments.
-struct AuditName<'a>(&'a AdminOp);
-
-impl std::fmt::Debug for AuditName<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = format!("{:?}", self.0);
-        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-        f.write_str(text.get(..end).unwrap_or_default())
-    }
-}
-
-pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let caller = auth::operator(&app, &headers)?;
+pub(crate) async fn list(desk: Desk) -> Result<Response, Refusal> {
     let mut out = Vec::new();
-    for network in app.node.networks() {
-        out.push(network.look(&caller, Look::Operator(Ledger::Network)).await?);
+    for network in desk.app.node.networks() {
+        out.push(network.look(&desk.caller, Look::Operator(Ledger::Network)).await?);
     }
     Ok(wire::ok(&json!({ "networks": out })))
 }
 
-pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn create(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let name = body.get("name").and_then(Value::as_str).ok_or_else(|| bad("name", "is required"))?;
     let profile = word(&body, "profile", Preset::Plain, Preset::from_wire)?;
@@ -97,7 +65,7 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Byt
         created_by: Some("operator".to_owned()),
         ..CreateNetwork::named(name, profile)
     };
-    let (network, token) = app.node.create_network(wish).await?;
+    let (network, token) = desk.app.node.create_network(wish).await?;
     let settings = network.settings();
     let mut data = json!({ "id": network.id(), "name": settings.name, "policy": settings.policy.as_str() });
     if let (Some(token), Some(map)) = (token, data.as_object_mut()) {
@@ -107,36 +75,22 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Byt
     Ok(wire::ok(&data))
 }
 
-pub(crate) async fn show(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Network)).await?))
+pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::Network).await
 }
 
-pub(crate) async fn change(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn change(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let patch = object(&body)?;
-    if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), named(&app, &path))
-        && app.node.network(name).is_some_and(|other| other.id() != this.id())
+    if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), desk.network())
+        && desk.app.node.network(name).is_some_and(|other| other.id() != this.id())
     {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")).into());
     }
-    act(&app, &headers, &path, AdminOp::Settings(patch)).await
+    desk.act(AdminOp::Settings(patch)).await
 }
 
-pub(crate) async fn tokens(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Tokens)).await?))
+pub(crate) async fn tokens(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::Tokens).await
 }
 
 /// The member a token is made for, given as a bare name or an address: an agent's bare name, else the address.
@@ -149,14 +103,8 @@ fn speaker(text: &str) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-pub(crate) async fn new_token(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
-    let network = named(&app, &path)?;
+pub(crate) async fn new_token(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+    let network = desk.network()?;
     let body = object(&body)?;
     let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
     let role = match text("role") {
@@ -165,35 +113,23 @@ pub(crate) async fn new_token(
     };
     let expires_at = body.get("expires_at").and_then(Value::as_u64);
     let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
-    let (secret, label) = app.node.add_token(&network, text("label"), role, agent, expires_at).await?;
+    let (secret, label) = desk.app.node.add_token(&network, text("label"), role, agent, expires_at).await?;
     tracing::info!(target: "audit", network = network.id(), act = "AddToken", label, "operator");
     Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
 }
 
-pub(crate) async fn revoke_token(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let label = path.get("label").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::RevokeToken(label)).await
+pub(crate) async fn revoke_token(desk: Desk) -> Result<Response, Refusal> {
+    let label = desk.named("label").to_owned();
+    desk.act(AdminOp::RevokeToken(label)).await
 }
 
-pub(crate) async fn groups(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Groups)).await?))
+pub(crate) async fn groups(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::Groups).await
 }
 
-pub(crate) async fn group(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let name = path.get("name").cloned().unwrap_or_default();
-    let all = look(&app, &headers, &path, Look::Operator(Ledger::Groups)).await?;
+pub(crate) async fn group(desk: Desk) -> Result<Response, Refusal> {
+    let name = desk.named("name").to_owned();
+    let all = desk.read(Ledger::Groups).await?;
     let found = all
         .get("groups")
         .and_then(Value::as_array)
@@ -206,40 +142,26 @@ pub(crate) async fn group(
     }
 }
 
-pub(crate) async fn set_group(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn set_group(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let members = body
         .get("members")
         .and_then(Value::as_array)
         .map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
     let members = members.flatten().ok_or_else(|| bad("members", "is a list of addresses"))?;
-    let name = path.get("name").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::SetGroup(name, members)).await
+    let name = desk.named("name").to_owned();
+    desk.act(AdminOp::SetGroup(name, members)).await
 }
 
-pub(crate) async fn delete_group(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let name = path.get("name").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::DeleteGroup(name)).await
+pub(crate) async fn delete_group(desk: Desk) -> Result<Response, Refusal> {
+    let name = desk.named("name").to_owned();
+    desk.act(AdminOp::DeleteGroup(name)).await
 }
 
 /// `PATCH …/members/{address}` {role?, mute?, unmute?, dnd?, name?}.
-pub(crate) async fn change_member(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn change_member(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let address = path.get("address").cloned().unwrap_or_default();
+    let address = desk.named("address").to_owned();
     let wishes = Wishes::from_json(&body)?;
     let wanted = wishes != Wishes::default();
     let role = match body.get("role") {
@@ -250,41 +172,27 @@ pub(crate) async fn change_member(
         }
     };
     match (role, wanted) {
-        (Some(role), false) => act(&app, &headers, &path, AdminOp::Role(address, role)).await,
-        (None, _) => act(&app, &headers, &path, AdminOp::Member(address, wishes)).await,
+        (Some(role), false) => desk.act(AdminOp::Role(address, role)).await,
+        (None, _) => desk.act(AdminOp::Member(address, wishes)).await,
         (Some(role), true) => {
             // What may be refused goes first; whoever was renamed is still found under the old name.
-            let done = act(&app, &headers, &path, AdminOp::Member(address.clone(), wishes)).await?;
-            act(&app, &headers, &path, AdminOp::Role(address, role)).await.map(|_| done)
+            let done = desk.act(AdminOp::Member(address.clone(), wishes)).await?;
+            desk.act(AdminOp::Role(address, role)).await.map(|_| done)
         }
     }
 }
 
-pub(crate) async fn remove_member(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let address = path.get("address").cloned().unwrap_or_default();
-    act(&app, &headers, &path, AdminOp::Remove(address)).await
+pub(crate) async fn remove_member(desk: Desk) -> Result<Response, Refusal> {
+    let address = desk.named("address").to_owned();
+    desk.act(AdminOp::Remove(address)).await
 }
 
-pub(crate) async fn dead_letters(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::DeadLetters)).await?))
+pub(crate) async fn dead_letters(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::DeadLetters).await
 }
 
-pub(crate) async fn redact(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
-    let network = named(&app, &path)?;
+pub(crate) async fn redact(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+    let network = desk.network()?;
     let body = object(&body)?;
     let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| bad("event_id", "is required"))?;
     tracing::info!(target: "audit", network = network.id(), act = "Redact", event = id, "operator");

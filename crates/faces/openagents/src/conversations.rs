@@ -1,12 +1,9 @@
 //! Threads inside channels and direct rooms between two members.
 
-use crate::app::App;
-use crate::auth::{self, Call, Params};
+use crate::ask::{Ask, object};
+use crate::auth::Params;
 use crate::error::Refusal;
-use crate::members::{Scope, object, scope};
 use crate::wire;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault};
@@ -21,62 +18,33 @@ pub(crate) fn listing(params: &Params) -> Result<(Option<&str>, Option<i64>), Fa
     Ok((params.get("before").map(String::as_str).filter(|text| !text.is_empty()), limit.transpose()?))
 }
 
-/// Who calls, of a path that names more than a network.
-pub(crate) fn call(app: &App, headers: &HeaderMap, path: &Params, params: &Params) -> Result<Call, Refusal> {
-    auth::call(app, headers, params, path.get("network").map(String::as_str), &Value::Null, false)
-}
-
-/// A part of the path.
-pub(crate) fn named(path: &Params, part: &str) -> String {
-    path.get(part).cloned().unwrap_or_default()
-}
-
 /// `GET /v1/threads?channel&before&limit`.
-pub(crate) async fn threads(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let channel = params.get("channel").filter(|name| !name.is_empty()).cloned();
-    let (before, limit) = listing(&params)?;
+pub(crate) async fn threads(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let channel = ask.params.get("channel").filter(|name| !name.is_empty()).cloned();
+    let (before, limit) = listing(&ask.params)?;
     Ok(wire::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
 }
 
 /// `GET /v1/threads/{channel}/{thread}`.
-pub(crate) async fn thread(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    Ok(wire::ok(&call.network.thread(&call.caller, named(&path, "channel"), named(&path, "thread")).await?))
+pub(crate) async fn thread(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    Ok(wire::ok(
+        &call.network.thread(&call.caller, ask.named("channel").to_owned(), ask.named("thread").to_owned()).await?,
+    ))
 }
 
 /// `GET /v1/rooms?before&limit`.
-pub(crate) async fn rooms(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let (before, limit) = listing(&params)?;
+pub(crate) async fn rooms(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let (before, limit) = listing(&ask.params)?;
     Ok(wire::ok(&call.network.rooms(&call.caller, before, limit).await?))
 }
 
 /// `POST /v1/rooms` {peer, channel?}.
-pub(crate) async fn open_room(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn open_room(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     let text = |key: &str| match payload.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -88,23 +56,13 @@ pub(crate) async fn open_room(
 }
 
 /// `GET /v1/rooms/{id}`.
-pub(crate) async fn room(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    Ok(wire::ok(&call.network.room(&call.caller, named(&path, "id")).await?))
+pub(crate) async fn room(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    Ok(wire::ok(&call.network.room(&call.caller, ask.named("id").to_owned()).await?))
 }
 
 /// `GET /v1/events/conversations`.
-pub(crate) async fn direct(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn direct(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Conversations).await?))
 }

@@ -1,12 +1,11 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
 use crate::app::App;
+use crate::ask::{Ask, object};
 use crate::auth::{self, Call, Params};
 use crate::door::too_large;
 use crate::error::Refusal;
-use crate::members::{Scope, object, scope};
 use crate::wire;
-use axum::extract::{Path, Query as UrlQuery, State};
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -27,14 +26,8 @@ const SMALL_BODY_BYTES: usize = 4 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// `POST /v1/events`: one event, an array, or NDJSON.
-pub(crate) async fn post(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    send(&app, scope(&path), &params, &headers, body).await
+pub(crate) async fn post(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    send(&ask.app, ask.scope(), &ask.params, &ask.headers, body).await
 }
 
 /// The network named by the path of a request that sends events, if it is one.
@@ -257,18 +250,13 @@ fn default_view(call: &Call) -> View {
 }
 
 /// `GET /v1/events`: a page; `after` acks what came before it, `wait` long-polls.
-pub(crate) async fn get(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let mut query = query_of(&params, &call)?;
+pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let mut query = query_of(&ask.params, &call)?;
     query.checked_limit()?;
     call.network.prepare(&call.caller, &mut query).await?;
-    let wait = wait_seconds(&params)?;
-    ack_before(&call, &query, &params).await?;
+    let wait = wait_seconds(&ask.params)?;
+    ack_before(&call, &query, &ask.params).await?;
     query.asks = true;
     let view = query.view.unwrap_or(View::Log);
     let result = read(&call, &query, wait).await?;
@@ -304,15 +292,9 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
 }
 
 /// `POST /v1/ack` {ids | up_to}.
-pub(crate) async fn ack(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn ack(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
     let ids = match payload.get("ids") {
         None | Some(Value::Null) => Vec::new(),
@@ -330,25 +312,14 @@ pub(crate) async fn ack(
 }
 
 /// `GET /v1/events/{id}/explain`.
-pub(crate) async fn explain(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, path.get("network").map(String::as_str), &Value::Null, false)?;
-    let id = path.get("id").cloned().unwrap_or_default();
-    Ok(wire::ok(&call.network.explain(&call.caller, &id).await?))
+pub(crate) async fn explain(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    Ok(wire::ok(&call.network.explain(&call.caller, ask.named("id")).await?))
 }
 
 /// `GET /v1/events/latest-per-channel?type=`.
-pub(crate) async fn latest_per_channel(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn latest_per_channel(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     let list = call.network.look(&call.caller, Look::Channels).await?;
     let mut out = serde_json::Map::new();
     for channel in list.get("channels").and_then(Value::as_array).into_iter().flatten() {
@@ -358,7 +329,7 @@ pub(crate) async fn latest_per_channel(
             view: Some(View::Log),
             filter: Filter {
                 channel: Some(name.to_owned()),
-                kind: params.get("type").cloned(),
+                kind: ask.params.get("type").cloned(),
                 descending: true,
                 ..Filter::default()
             },

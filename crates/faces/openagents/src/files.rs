@@ -6,15 +6,13 @@
 mod base64;
 
 use crate::app::App;
+use crate::ask::Ask;
 use crate::auth::{self, Call, Params};
-use crate::conversations::named;
 use crate::error::Refusal;
-use crate::members::{Scope, scope};
 use crate::resources::{self, Sent};
 use crate::wire;
 use crate::workspaces::iso;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use futures_util::StreamExt;
@@ -131,23 +129,18 @@ fn form_fault(error: &multer::Error) -> Fault {
 }
 
 /// `POST /v1/files`: a form with `file`, and `network`, `channel_name`, `source` before or behind it.
-pub(crate) async fn upload(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
+    let kind = ask.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let boundary =
         multer::parse_boundary(kind).map_err(|_| bad("Content-Type", "multipart/form-data with a boundary"))?;
-    announced(&headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
+    announced(&ask.headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
     let limit = multer::SizeLimit::new().whole_stream(limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX);
     let limit =
         ["network", "channel_name", "source"].into_iter().fold(limit, |l, key| l.for_field(key, FIELD_BYTES_MAX));
     let rules = multer::Constraints::new().size_limit(limit);
     let mut form = multer::Multipart::with_constraints(body.into_data_stream(), boundary, rules);
-    let mut around = Around { app: &app, headers: &headers, path: scope(&path), params: &params, said: Map::new() };
+    let mut around =
+        Around { app: &ask.app, headers: &ask.headers, path: ask.scope(), params: &ask.params, said: Map::new() };
     let mut file: Option<(Begun, String, Option<String>)> = None;
     while let Some(mut field) = form.next_field().await.map_err(|e| form_fault(&e))? {
         match field.name() {
@@ -177,15 +170,10 @@ pub(crate) async fn upload(
 }
 
 /// `POST /v1/files/base64` {filename, content_base64, content_type?, network?, source?, channel_name?}.
-pub(crate) async fn upload_base64(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    announced(&headers, limits::UPLOAD_BYTES_MAX.div_ceil(3) * 4 + FORM_BYTES_MAX)?;
-    let mut around = Around { app: &app, headers: &headers, path: scope(&path), params: &params, said: Map::new() };
+pub(crate) async fn upload_base64(ask: Ask, body: Body) -> Result<Response, Refusal> {
+    announced(&ask.headers, limits::UPLOAD_BYTES_MAX.div_ceil(3) * 4 + FORM_BYTES_MAX)?;
+    let mut around =
+        Around { app: &ask.app, headers: &ask.headers, path: ask.scope(), params: &ask.params, said: Map::new() };
     let mut sieve = base64::Sieve::default();
     let mut begun: Option<Begun> = None;
     let mut pieces = body.into_data_stream();
@@ -212,18 +200,13 @@ pub(crate) async fn upload_base64(
 }
 
 /// `GET /v1/files?limit&offset&channel_name&uploaded_by`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let number = |key: &str| match params.get(key) {
+pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let number = |key: &str| match ask.params.get(key) {
         None => Ok(None),
         Some(text) => text.parse::<usize>().map(Some).map_err(|_| bad(key, "a number")),
     };
-    let text = |key: &str| params.get(key).filter(|text| !text.is_empty()).cloned();
+    let text = |key: &str| ask.params.get(key).filter(|text| !text.is_empty()).cloned();
     let filter = FileFilter {
         channel_name: text("channel_name"),
         uploaded_by: text("uploaded_by"),
@@ -237,24 +220,19 @@ pub(crate) async fn list(
     Ok(wire::ok(&found))
 }
 
-fn call(app: &App, headers: &HeaderMap, path: &Params, params: &Params, query_token: bool) -> Result<Call, Refusal> {
-    let mut body = Map::new();
-    if let Some(source) = params.get("source") {
-        let compat = headers.contains_key("x-workspace-token");
-        body.insert(if compat { "agent_name" } else { "agent_id" }.into(), json!(source));
+/// What the query says of who calls, as bodies say it.
+fn said(ask: &Ask) -> Value {
+    let compat = ask.headers.contains_key("x-workspace-token");
+    match ask.params.get("source") {
+        Some(source) => json!({ if compat { "agent_name" } else { "agent_id" }: source }),
+        None => Value::Null,
     }
-    auth::call(app, headers, params, path.get("network").map(String::as_str), &Value::Object(body), query_token)
 }
 
 /// `GET /v1/files/{id}`: the bytes, whole or a range. A page that shows them can only say its token in the URL.
-pub(crate) async fn get(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params, true)?;
-    let found = call.network.file(&call.caller, &named(&path, "id")).await?;
+pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call_by_url(&said(&ask))?;
+    let found = call.network.file(&call.caller, ask.named("id")).await?;
     let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
     let sent = Sent {
         contents: vec![found.content],
@@ -262,29 +240,19 @@ pub(crate) async fn get(
         content_type: text("content_type"),
         filename: text("filename"),
     };
-    resources::content(&call, &sent, &headers).await
+    resources::content(&call, &sent, &ask.headers).await
 }
 
 /// `GET /v1/files/{id}/info`.
-pub(crate) async fn info(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params, false)?;
-    Ok(wire::ok(&dated(call.network.file(&call.caller, &named(&path, "id")).await?.entry)))
+pub(crate) async fn info(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call_with(&said(&ask))?;
+    Ok(wire::ok(&dated(call.network.file(&call.caller, ask.named("id")).await?.entry)))
 }
 
 /// `DELETE /v1/files/{id}`.
-pub(crate) async fn remove(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params, false)?;
-    let id = named(&path, "id");
-    call.network.delete_file(&call.caller, &id).await?;
+pub(crate) async fn remove(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call_with(&said(&ask))?;
+    let id = ask.named("id");
+    call.network.delete_file(&call.caller, id).await?;
     Ok(wire::ok(&json!({ "id": id, "status": "deleted" })))
 }

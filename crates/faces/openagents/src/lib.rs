@@ -14,6 +14,7 @@ pub mod stream;
 
 mod admin;
 mod analytics;
+mod ask;
 mod auth;
 mod conversations;
 mod events;

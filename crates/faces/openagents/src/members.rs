@@ -1,10 +1,10 @@
 //! Joining, leaving, presence, discovery, profile (sheet section 12.5).
 
 use crate::app::App;
-use crate::auth::{self, Params};
+use crate::ask::{Ask, object};
+use crate::auth;
 use crate::error::Refusal;
 use crate::wire;
-use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -13,37 +13,10 @@ use rialto_node::Wishes;
 use rialto_node::command::Look;
 use serde_json::{Value, json};
 
-/// The network of `/v1/ws/{network}/…`, if the path has one.
-pub(crate) type Scope = Option<Path<std::collections::BTreeMap<String, String>>>;
-
-pub(crate) fn scope(path: &Scope) -> Option<&str> {
-    path.as_ref().and_then(|Path(map)| map.get("network")).map(String::as_str)
-}
-
-/// A JSON object body; empty counts as `{}`.
-pub(crate) fn object(body: &Bytes) -> Result<Value, Refusal> {
-    if body.is_empty() {
-        return Ok(json!({}));
-    }
-    let value: Value =
-        serde_json::from_slice(body).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
-    }
-}
-
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
-pub(crate) async fn join(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let mut payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     let source = call.caller.claimed.clone();
     if let Some(map) = payload.as_object_mut() {
         map.remove("network");
@@ -63,15 +36,9 @@ async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, 
 }
 
 /// `POST /v1/leave`.
-pub(crate) async fn leave(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     let kept = json!({ "forget": payload.get("forget").and_then(Value::as_bool).unwrap_or(false), "reason": payload.get("reason") });
     let event = json!({ "type": "network.agent.leave", "target": "core", "payload": kept });
     let answered = one(&call, &event).await?;
@@ -94,26 +61,14 @@ pub(crate) async fn leave(
 }
 
 /// `POST /v1/heartbeat`.
-pub(crate) async fn heartbeat(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn heartbeat(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     Ok(wire::ok(&call.network.heartbeat(&call.caller).await?))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
-pub(crate) async fn remove(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
     // Here `agent_name` names who goes, not who asks.
     let whom = payload.get("address").or(payload.get("agent_name")).cloned().unwrap_or_default();
@@ -122,7 +77,7 @@ pub(crate) async fn remove(
         map.remove("agent_name");
         map.remove("address");
     }
-    let call = auth::call(&app, &headers, &params, scope(&path), &asker, false)?;
+    let call = ask.call_with(&asker)?;
     let data = if call.caller.operator && call.caller.session.is_none() {
         call.network.admin(rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned())).await?
     } else {
@@ -137,16 +92,11 @@ pub(crate) async fn remove(
 }
 
 /// `GET /v1/discover`.
-pub(crate) async fn discover(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn discover(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     let mut filter = serde_json::Map::new();
     for key in ["role", "status", "capability", "query"] {
-        if let Some(value) = params.get(key) {
+        if let Some(value) = ask.params.get(key) {
             filter.insert(key.into(), json!(value));
         }
     }
@@ -155,26 +105,15 @@ pub(crate) async fn discover(
 }
 
 /// `GET /v1/me`.
-pub(crate) async fn me(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn me(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     Ok(wire::ok(&call.network.me(&call.caller).await?))
 }
 
 /// `PATCH /v1/me` {mute?, unmute?, dnd?, name?}.
-pub(crate) async fn change_me(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn change_me(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let call = ask.call_with(&body)?;
     let wishes = Wishes::from_json(&body)?;
     if wishes == Wishes::default() {
         let text = format!("nothing is to change: give one of {}", Wishes::KEYS.join(", "));
@@ -184,47 +123,27 @@ pub(crate) async fn change_me(
 }
 
 /// `GET /v1/channels`.
-pub(crate) async fn channels(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Channels).await?))
 }
 
 /// `GET /v1/analytics`.
-pub(crate) async fn analytics(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn analytics(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     Ok(wire::ok(&call.network.look(&call.caller, Look::Analytics).await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
-pub(crate) async fn profile(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let data = profile_json(&app, &call, &headers).await?;
+pub(crate) async fn profile(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let data = profile_json(&ask.app, &call, &ask.headers).await?;
     Ok(wire::ok(&data))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.
-pub(crate) async fn network_profile(
-    state: State<App>,
-    path: Scope,
-    query: Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    profile(state, path, query, headers).await
+pub(crate) async fn network_profile(ask: Ask) -> Result<Response, Refusal> {
+    profile(ask).await
 }
 
 pub(crate) async fn profile_json(app: &App, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {

@@ -1,25 +1,17 @@
 //! The operator's calls on a network's mods (sheet sections 9.2 and 14).
 
-use crate::admin::{act, bad, look};
-use crate::app::App;
-use crate::auth::{self, Params};
+use crate::admin::bad;
+use crate::ask::{Desk, object};
 use crate::error::Refusal;
-use crate::members::object;
 use crate::wire;
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
-use rialto_node::command::{Ledger, Look};
+use rialto_node::command::Ledger;
 use rialto_node::mods::manage::Patch;
 use rialto_node::mods::{ModConfig, Mode, OnError};
 use serde_json::{Map, Value};
-
-fn named(path: &Params) -> &str {
-    path.get("name").map(String::as_str).unwrap_or_default()
-}
 
 fn config(body: &Value) -> Result<Option<Map<String, Value>>, Fault> {
     body.get("config").map(|map| map.as_object().cloned().ok_or_else(|| bad("config", "is an object"))).transpose()
@@ -52,22 +44,14 @@ fn whole(name: &str, body: &Value) -> Result<ModConfig, Fault> {
 }
 
 /// `GET …/mods`: the pipeline in its order, and what this build could load.
-pub(crate) async fn list(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&look(&app, &headers, &path, Look::Operator(Ledger::Mods)).await?))
+pub(crate) async fn list(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::Mods).await
 }
 
 /// `GET …/mods/{name}`: a loaded mod with every setting it knows.
-pub(crate) async fn show(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let name = named(&path);
-    let all = look(&app, &headers, &path, Look::Operator(Ledger::Mods)).await?;
+pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
+    let name = desk.named("name");
+    let all = desk.read(Ledger::Mods).await?;
     let mods = all.get("mods").and_then(Value::as_array);
     let found = mods.into_iter().flatten().find(|m| m.get("name").and_then(Value::as_str) == Some(name));
     let missing = || Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded"));
@@ -75,76 +59,42 @@ pub(crate) async fn show(
 }
 
 /// `POST …/mods` {name, …}: loads a mod that is not loaded.
-pub(crate) async fn load(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn load(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let name = body.get("name").and_then(Value::as_str).ok_or_else(|| bad("name", "is required"))?;
-    act(&app, &headers, &path, AdminOp::LoadMod(whole(name, &body)?)).await
+    desk.act(AdminOp::LoadMod(whole(name, &body)?)).await
 }
 
 /// `PUT …/mods/{name}`: loads a mod or replaces it whole; what the body does not say has its default.
-pub(crate) async fn set(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
-    let config = whole(named(&path), &object(&body)?)?;
-    act(&app, &headers, &path, AdminOp::SetMod(config)).await
+pub(crate) async fn set(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+    let config = whole(desk.named("name"), &object(&body)?)?;
+    desk.act(AdminOp::SetMod(config)).await
 }
 
 /// `PATCH …/mods/{name}`: changes what the body says; a setting of null goes back to its default.
-pub(crate) async fn change(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn change(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let patch = patch(&object(&body)?)?;
-    act(&app, &headers, &path, AdminOp::ChangeMod(named(&path).to_owned(), patch)).await
+    desk.act(AdminOp::ChangeMod(desk.named("name").to_owned(), patch)).await
 }
 
 /// `DELETE …/mods/{name}`.
-pub(crate) async fn unload(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    act(&app, &headers, &path, AdminOp::RemoveMod(named(&path).to_owned())).await
+pub(crate) async fn unload(desk: Desk) -> Result<Response, Refusal> {
+    desk.act(AdminOp::RemoveMod(desk.named("name").to_owned())).await
 }
 
 /// `POST …/mods/{name}/approve` {address, approved?}: lets a member serve a mod, or no longer.
-pub(crate) async fn approve(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn approve(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let address = body.get("address").and_then(Value::as_str).ok_or_else(|| bad("address", "is required"))?;
     let on = match body.get("approved") {
         None => true,
         Some(on) => on.as_bool().ok_or_else(|| bad("approved", "is true or false"))?,
     };
-    act(&app, &headers, &path, AdminOp::ApproveMod(named(&path).to_owned(), address.to_owned(), on)).await
+    desk.act(AdminOp::ApproveMod(desk.named("name").to_owned(), address.to_owned(), on)).await
 }
 
 /// `POST …/mods/order` {names, mode?}: rewrites the priorities inside one mode, all at once.
-pub(crate) async fn order(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+pub(crate) async fn order(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
     let mode = |value: &Value| {
         value.as_str().and_then(Mode::from_wire).ok_or_else(|| bad("mode", "is guard, transform or observe"))
@@ -154,5 +104,5 @@ pub(crate) async fn order(
         .get("names")
         .and_then(|list| serde_json::from_value(list.clone()).ok())
         .ok_or_else(|| bad("names", "is a list of names"))?;
-    act(&app, &headers, &path, AdminOp::OrderMods(mode, names)).await
+    desk.act(AdminOp::OrderMods(mode, names)).await
 }

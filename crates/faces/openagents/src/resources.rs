@@ -3,14 +3,11 @@
 //! What changes a resource is an event; content travels beside it, in pieces, so that a file of any size needs little
 //! memory.
 
-use crate::app::App;
-use crate::auth::{self, Call, Params};
-use crate::conversations::{call, named};
+use crate::ask::{Ask, object};
+use crate::auth::Call;
 use crate::error::Refusal;
-use crate::members::{Scope, object, scope};
 use crate::wire;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -28,41 +25,32 @@ fn bad(field: &str, what: &str) -> Fault {
 }
 
 /// `GET /v1/resources`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
     let mut filter = Map::new();
     for key in ["type", "owner", "prefix", "query", "after"] {
-        if let Some(text) = params.get(key) {
+        if let Some(text) = ask.params.get(key) {
             filter.insert(key.to_owned(), json!(text));
         }
     }
-    if let Some(limit) = params.get("limit") {
+    if let Some(limit) = ask.params.get("limit") {
         filter.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| bad("limit", "a number"))?.into());
     }
     Ok(wire::ok(&call.network.resources(&call.caller, filter.into()).await?))
 }
 
 /// The address in a path.
-fn address(path: &Params) -> String {
-    format!("resource/{}/{}", named(path, "kind"), named(path, "path"))
+fn address(ask: &Ask) -> String {
+    format!("resource/{}/{}", ask.named("kind"), ask.named("path"))
 }
 
 /// `GET /v1/resources/{kind}/{path}`: the content of what the network keeps, a description of the rest.
-pub(crate) async fn get(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    let version = params.get("version").map(|text| text.parse().map_err(|_| bad("version", "a number"))).transpose()?;
-    let found = call.network.resource(&call.caller, &address(&path), version).await?;
-    let described = params.get("info").is_some_and(|v| v != "false" && v != "0");
+pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let version =
+        ask.params.get("version").map(|text| text.parse().map_err(|_| bad("version", "a number"))).transpose()?;
+    let found = call.network.resource(&call.caller, &address(&ask), version).await?;
+    let described = ask.params.get("info").is_some_and(|v| v != "false" && v != "0");
     if described || found.content.is_none() {
         return Ok(wire::ok(&found.entry));
     }
@@ -70,7 +58,7 @@ pub(crate) async fn get(
     let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
     let content_type = entry.get("content_type").and_then(Value::as_str);
     let sent = Sent { contents: vec![*kept], tag: version.unwrap_or(current), content_type, filename: None };
-    content(&call, &sent, &headers).await
+    content(&call, &sent, &ask.headers).await
 }
 
 /// Content that is given out.
@@ -223,17 +211,11 @@ fn expected(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
 }
 
 /// `PUT /v1/resources/{kind}/{path}`: the body becomes the content, in a new version or a new resource.
-pub(crate) async fn put(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    let address = address(&path);
-    let expected = expected(&headers)?;
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+pub(crate) async fn put(ask: Ask, body: Body) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let address = address(&ask);
+    let expected = expected(&ask.headers)?;
+    let length = ask.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let (upload, version) = call.network.upload(&call.caller, &address, length).await?;
     if let Some(expected) = expected.filter(|expected| *expected != version.unwrap_or(0)) {
         let text = format!("{address} is at version {}, not {expected}", version.unwrap_or(0));
@@ -243,13 +225,13 @@ pub(crate) async fn put(
     let stored = taken_in(upload, body).await?;
     let mut payload = Map::new();
     payload.insert("blob".into(), json!({ "sha256": hex::text(&stored.hash), "size": stored.size }));
-    if let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
+    if let Some(kind) = ask.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
         payload.insert("content_type".into(), json!(kind));
     }
-    if let Some(text) = params.get("description") {
+    if let Some(text) = ask.params.get("description") {
         payload.insert("description".into(), json!(text));
     }
-    if let Some(text) = params.get("permissions") {
+    if let Some(text) = ask.params.get("permissions") {
         let rules: Value = serde_json::from_str(text).map_err(|_| bad("permissions", "a JSON object of rules"))?;
         payload.insert("permissions".into(), rules);
     }
@@ -274,15 +256,9 @@ pub(crate) async fn put(
 }
 
 /// `POST /v1/blobs`: takes content in that an event will name, as `blob` {sha256, size}.
-pub(crate) async fn stage(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+pub(crate) async fn stage(ask: Ask, body: Body) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let length = ask.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let stored = taken_in(call.network.stage(&call.caller, length).await?, body).await?;
     Ok(wire::ok(&json!({ "sha256": hex::text(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
 }
@@ -298,42 +274,25 @@ async fn taken_in(mut upload: Upload, body: Body) -> Result<Stored, Refusal> {
 }
 
 /// `PATCH /v1/resources/{kind}/{path}`: the payload of an update.
-pub(crate) async fn change(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = call(&app, &headers, &path, &params)?;
-    let event = json!({ "type": "network.resource.update", "target": address(&path), "payload": payload });
+    let call = ask.call()?;
+    let event = json!({ "type": "network.resource.update", "target": address(&ask), "payload": payload });
     Ok(wire::ok(&accepted(&call, &event).await?))
 }
 
 /// `POST /v1/resources`: the payload of a registration.
-pub(crate) async fn register(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn register(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let payload = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &payload, false)?;
+    let call = ask.call_with(&payload)?;
     let event = json!({ "type": "network.resource.register", "target": "core", "payload": payload });
     Ok(wire::ok(&accepted(&call, &event).await?))
 }
 
 /// `DELETE /v1/resources/{kind}/{path}`.
-pub(crate) async fn remove(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    let payload = json!({ "address": address(&path) });
+pub(crate) async fn remove(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let payload = json!({ "address": address(&ask) });
     let event = json!({ "type": "network.resource.unregister", "target": "core", "payload": payload });
     Ok(wire::ok(&accepted(&call, &event).await?))
 }
@@ -347,23 +306,17 @@ async fn accepted(call: &Call, event: &Value) -> Result<Value, Refusal> {
 }
 
 /// `POST /v1/invoke/{tool}`: calls a tool with the body as its input, and waits for what ends the call.
-pub(crate) async fn invoke(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn invoke(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let input = object(&body)?;
-    let call = call(&app, &headers, &path, &params)?;
+    let call = ask.call()?;
     let mut metadata = Map::new();
-    if let Some(text) = params.get("timeout_ms") {
+    if let Some(text) = ask.params.get("timeout_ms") {
         metadata.insert("timeout_ms".into(), text.parse::<u64>().map_err(|_| bad("timeout_ms", "a number"))?.into());
     }
-    if let Some(text) = params.get("wait_for_owner") {
+    if let Some(text) = ask.params.get("wait_for_owner") {
         metadata.insert("wait_for_owner".into(), json!(text != "false" && text != "0"));
     }
-    let target = format!("resource/tool/{}", named(&path, "tool"));
+    let target = format!("resource/tool/{}", ask.named("tool"));
     let event = json!({ "type": "network.resource.invoke", "target": target, "payload": input, "metadata": metadata });
     let called = call.network.call(&call.caller, &event).await?;
     let accepted = called.answered.result?;

@@ -1,14 +1,12 @@
 //! Server-sent events: an inbox or history followed by cursor, so there is no gap and no duplicate between backlog
 //! and live (sheet section 12.6).
 
-use crate::app::App;
-use crate::auth::{self, Call, Params};
+use crate::ask::Ask;
+use crate::auth::Call;
 use crate::error::Refusal;
 use crate::events::{ack_before, is_member, query_of};
-use crate::members::{Scope, scope};
 use crate::wire;
 use axum::body::Body;
-use axum::extract::{Query as UrlQuery, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -55,19 +53,14 @@ pub(crate) fn response(rx: mpsc::Receiver<Bytes>) -> Response {
 }
 
 /// `GET /v1/events/stream`.
-pub(crate) async fn stream(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, true)?;
-    let mut query = query_of(&params, &call)?;
+pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call_by_url(&Value::Null)?;
+    let mut query = query_of(&ask.params, &call)?;
     call.network.prepare(&call.caller, &mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
     query.pushed = query.view == Some(View::Inbox);
-    query.after = last_event_id(&headers).or(query.after);
+    query.after = last_event_id(&ask.headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
     let head = call.network.head();
     let start = *head.borrow();
@@ -76,18 +69,18 @@ pub(crate) async fn stream(
         None if query.view == Some(View::Inbox) => 0,
         None => start,
     };
-    ack_before(&call, &query, &params).await?;
+    ack_before(&call, &query, &ask.params).await?;
     let view = query.view.unwrap_or(View::Log);
     let viewer = call.network.page(&call.caller, view, &query.filter, None, 0).await?.viewer;
     if query.view == Some(View::Inbox) && !is_member(viewer) {
         return Err(Fault::new(ErrorCode::NotAMember, "an inbox belongs to a member").into());
     }
-    let typed = params.get("events").is_some_and(|v| v == "typed");
+    let typed = ask.params.get("events").is_some_and(|v| v == "typed");
     let (tx, rx) = mpsc::channel(CHUNKS);
     let connection = call.network.connection();
     let (outbox, signals) = outbox(SIGNALS);
     call.network.watch(connection, &call.caller, &outbox).await;
-    let stop = app.stop.clone();
+    let stop = ask.app.stop.clone();
     tokio::spawn(async move {
         let network = call.network.clone();
         let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer) };

@@ -1,16 +1,14 @@
 //! Work units: lists, one unit, its events, and following it to its end. What changes a unit is an event
 //! (`POST /v1/events`), so nothing here does.
 
-use crate::app::App;
-use crate::auth::{self, Call, Params};
-use crate::conversations::{call, listing, named};
+use crate::ask::Ask;
+use crate::auth::{Call, Params};
+use crate::conversations::listing;
 use crate::error::Refusal;
 use crate::events::wait_seconds;
-use crate::members::{Scope, scope};
 use crate::resources::{self, Sent};
 use crate::{sse, wire};
-use axum::extract::{Path, Query as UrlQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, Seq, WorkState};
@@ -51,44 +49,29 @@ fn filter(params: &Params) -> Result<UnitFilter, Fault> {
 }
 
 /// `GET /v1/work`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    path: Scope,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let (_, limit) = listing(&params)?;
-    Ok(wire::ok(&call.network.works(&call.caller, filter(&params)?, limit).await?))
+pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let (_, limit) = listing(&ask.params)?;
+    Ok(wire::ok(&call.network.works(&call.caller, filter(&ask.params)?, limit).await?))
 }
 
 /// `GET /v1/work/{id}`.
-pub(crate) async fn show(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    Ok(wire::ok(&call.network.work(&call.caller, &named(&path, "id")).await?))
+pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    Ok(wire::ok(&call.network.work(&call.caller, ask.named("id")).await?))
 }
 
 /// `GET /v1/work/{id}/artifacts/{artifact}`: the chunks of an artifact one after the other, whole or a range.
-pub(crate) async fn artifact(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    let found = call.network.artifact(&call.caller, &named(&path, "id"), &named(&path, "artifact")).await?;
+pub(crate) async fn artifact(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let found = call.network.artifact(&call.caller, ask.named("id"), ask.named("artifact")).await?;
     let sent = Sent {
         contents: found.contents,
         tag: found.seq,
         content_type: found.content_type.as_deref(),
         filename: found.name.as_deref(),
     };
-    resources::content(&call, &sent, &headers).await
+    resources::content(&call, &sent, &ask.headers).await
 }
 
 /// One event of a unit, with the state in which it leaves the unit.
@@ -98,17 +81,12 @@ fn entry(record: &EventRecord) -> String {
 }
 
 /// `GET /v1/work/{id}/events?after&limit&wait`: from the first event on, unless a cursor says otherwise.
-pub(crate) async fn events(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = call(&app, &headers, &path, &params)?;
-    let (_, limit) = listing(&params)?;
+pub(crate) async fn events(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let (_, limit) = listing(&ask.params)?;
     let limit = Query { limit, ..Query::default() }.checked_limit()?;
-    let wait = wait_seconds(&params)?;
-    let after = match params.get("after").filter(|text| !text.is_empty()) {
+    let wait = wait_seconds(&ask.params)?;
+    let after = match ask.params.get("after").filter(|text| !text.is_empty()) {
         Some(cursor) => call.network.cursor(cursor, false).await?.unwrap_or(0),
         None => 0,
     };
@@ -116,7 +94,7 @@ pub(crate) async fn events(
     let mut head = call.network.head();
     let page = loop {
         head.borrow_and_update();
-        let page = call.network.work_page(&call.caller, &named(&path, "id"), after, limit).await?;
+        let page = call.network.work_page(&call.caller, ask.named("id"), after, limit).await?;
         let Some(deadline) = deadline.filter(|_| page.events.is_empty() && !page.ended) else { break page };
         if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
             break page;
@@ -138,21 +116,16 @@ fn page_json(page: &WorkPage, after: Seq) -> String {
 /// `GET /v1/work/{id}/stream`: the unit as it is, then every event of it up to the one that ends it. Whoever comes back
 /// with the id of what it saw last gets what followed, and no second snapshot; when there is nothing left to follow,
 /// 204 tells readers that reconnect by themselves to stop.
-pub(crate) async fn stream(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    UrlQuery(params): UrlQuery<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let network = path.get("network").map(String::as_str);
-    let call = auth::call(&app, &headers, &params, network, &Value::Null, true)?;
-    let id = named(&path, "id");
-    let last = sse::last_event_id(&headers).or_else(|| params.get("after").filter(|text| !text.is_empty()).cloned());
+pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call_by_url(&Value::Null)?;
+    let id = ask.named("id");
+    let last =
+        sse::last_event_id(&ask.headers).or_else(|| ask.params.get("after").filter(|text| !text.is_empty()).cloned());
     let watch = match last {
-        None => call.network.watch_work(&call.caller, &id).await?,
+        None => call.network.watch_work(&call.caller, id).await?,
         Some(cursor) => {
             let after = call.network.cursor(&cursor, false).await?.unwrap_or(0);
-            let watch = call.network.resume_work(&call.caller, &id, after).await?;
+            let watch = call.network.resume_work(&call.caller, id, after).await?;
             if watch.is_over() {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             }
@@ -162,7 +135,7 @@ pub(crate) async fn stream(
     // An open stream keeps a member online; the operator is no member.
     let member = call.network.heartbeat(&call.caller).await.is_ok();
     let (tx, rx) = mpsc::channel(sse::CHUNKS);
-    let reader = Reader { call, tx, stop: app.stop.clone(), member };
+    let reader = Reader { call, tx, stop: ask.app.stop.clone(), member };
     tokio::spawn(async move { reader.follow(watch).await });
     Ok(sse::response(rx))
 }

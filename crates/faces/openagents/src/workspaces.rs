@@ -4,11 +4,11 @@
 
 use crate::admin::bad;
 use crate::app::App;
+use crate::ask::{Ask, object};
 use crate::auth::{self, Params};
 use crate::error::Refusal;
-use crate::members::{Scope, object, scope};
 use crate::wire;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -59,16 +59,16 @@ struct Visit {
 }
 
 impl Visit {
-    async fn pay(app: &App, headers: &HeaderMap, path: &Params) -> Result<Visit, Refusal> {
-        let id = path.get("id").map(String::as_str);
-        let call = auth::call(app, headers, &Params::new(), id, &Value::Null, false)?;
+    async fn pay(ask: &Ask) -> Result<Visit, Refusal> {
+        let id = ask.path.get("id").map(String::as_str);
+        let call = auth::call(&ask.app, &ask.headers, &Params::new(), id, &Value::Null, false)?;
         let seen = call.network.look(&call.caller, Look::Workspace).await?;
         Ok(Visit { call, seen })
     }
 
     /// A visit of somebody who may change things.
-    async fn to_change(app: &App, headers: &HeaderMap, path: &Params) -> Result<Visit, Refusal> {
-        Visit::pay(app, headers, path).await?.who("manages")
+    async fn to_change(ask: &Ask) -> Result<Visit, Refusal> {
+        Visit::pay(ask).await?.who("manages")
     }
 
     fn who(self, may: &str) -> Result<Visit, Refusal> {
@@ -158,34 +158,25 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<R
 }
 
 /// `GET /v1/workspaces/{id}`.
-pub(crate) async fn show(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(Visit::pay(&app, &headers, &path).await?.workspace())
+pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
+    Ok(Visit::pay(&ask).await?.workspace())
 }
 
 /// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
-pub(crate) async fn change(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&app, &headers, &path).await?;
+pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&ask).await?;
     let mut patch = serde_json::Map::new();
     for (key, value) in object(&body)?.as_object().into_iter().flatten() {
         match key.as_str() {
             "name" => {
                 let name = value.as_str().ok_or_else(|| bad("name", "is text"))?;
-                if app.node.network(name).is_some_and(|other| other.id() != visit.call.network.id()) {
+                if ask.app.node.network(name).is_some_and(|other| other.id() != visit.call.network.id()) {
                     return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
                 }
                 patch.insert("name".into(), value.clone());
             }
             "status" => {
-                auth::operator(&app, &headers)?;
+                ask.operator()?;
                 patch.insert("status".into(), value.clone());
             }
             "settings" if value.is_object() => {
@@ -203,26 +194,18 @@ pub(crate) async fn change(
 }
 
 /// `DELETE /v1/workspaces/{id}`: archives it.
-pub(crate) async fn archive(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
+pub(crate) async fn archive(ask: Ask) -> Result<Response, Refusal> {
     // Only the operator changes what a network is to everybody.
-    auth::operator(&app, &headers)?;
-    let visit = Visit::to_change(&app, &headers, &path).await?;
+    ask.operator()?;
+    let visit = Visit::to_change(&ask).await?;
     visit.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
     Ok(visit.again().await?.workspace())
 }
 
 /// `POST /v1/workspaces/{id}/rotate-token`.
-pub(crate) async fn rotate(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let visit = Visit::pay(&app, &headers, &path).await?.who("rotates")?;
-    let (secret, _) = app.node.add_token(&visit.call.network, None, None, None, None).await?;
+pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
+    let visit = Visit::pay(&ask).await?.who("rotates")?;
+    let (secret, _) = ask.app.node.add_token(&visit.call.network, None, None, None, None).await?;
     for label in visit.seen.get("tokens").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         visit.act(AdminOp::RevokeToken(label.to_owned())).await?;
     }
@@ -247,23 +230,14 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
 }
 
 /// `GET /v1/workspaces/{id}/channels`.
-pub(crate) async fn channels(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let visit = Visit::pay(&app, &headers, &path).await?;
+pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
+    let visit = Visit::pay(&ask).await?;
     Ok(wire::ok(&json!({ "channels": dated(visit.seen.get("channels").cloned().unwrap_or_default()) })))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
-pub(crate) async fn open(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&app, &headers, &path).await?;
+pub(crate) async fn open(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&ask).await?;
     let mut wish = object(&body)?;
     if let Some(map) = wish.as_object_mut() {
         map.remove("created_by");
@@ -273,57 +247,35 @@ pub(crate) async fn open(
     Ok(wire::ok(&visit.again().await?.channel(name)?))
 }
 
-fn channel_name(path: &Params) -> &str {
-    path.get("name").map(String::as_str).unwrap_or_default()
-}
-
 /// `GET /v1/workspaces/{id}/channels/{name}`.
-pub(crate) async fn channel(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    Ok(wire::ok(&Visit::pay(&app, &headers, &path).await?.channel(channel_name(&path))?))
+pub(crate) async fn channel(ask: Ask) -> Result<Response, Refusal> {
+    Ok(wire::ok(&Visit::pay(&ask).await?.channel(ask.named("name"))?))
 }
 
-async fn set_channel(app: &App, path: &Params, headers: &HeaderMap, changes: Value) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(app, headers, path).await?;
-    visit.channel(channel_name(path))?;
-    visit.act(AdminOp::SetChannel(channel_name(path).to_owned(), changes)).await?;
-    Ok(wire::ok(&visit.again().await?.channel(channel_name(path))?))
+async fn set_channel(ask: &Ask, changes: Value) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(ask).await?;
+    visit.channel(ask.named("name"))?;
+    visit.act(AdminOp::SetChannel(ask.named("name").to_owned(), changes)).await?;
+    Ok(wire::ok(&visit.again().await?.channel(ask.named("name"))?))
 }
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
-pub(crate) async fn change_channel(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    set_channel(&app, &path, &headers, object(&body)?).await
+pub(crate) async fn change_channel(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    set_channel(&ask, object(&body)?).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
-pub(crate) async fn archive_channel(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    set_channel(&app, &path, &headers, json!({ "status": "archived" })).await
+pub(crate) async fn archive_channel(ask: Ask) -> Result<Response, Refusal> {
+    set_channel(&ask, json!({ "status": "archived" })).await
 }
 
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
-pub(crate) async fn change_member(
-    State(app): State<App>,
-    Path(path): Path<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&app, &headers, &path).await?;
+pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    let visit = Visit::to_change(&ask).await?;
     let body = object(&body)?;
     let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
     let role = role.ok_or_else(|| bad("role", "master, member or observer"))?;
-    let name = channel_name(&path).to_owned();
+    let name = ask.named("name").to_owned();
     let set = visit.act(AdminOp::Role(name, role)).await?;
     let visit = visit.again().await?;
     let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
@@ -333,15 +285,9 @@ pub(crate) async fn change_member(
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
-pub(crate) async fn composing(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn composing(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let call = ask.call_with(&body)?;
     let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| bad("channel", "is required"))?;
     let target = format!("channel/{}", channel.trim_start_matches("channel/"));
     let event = json!({
@@ -354,27 +300,16 @@ pub(crate) async fn composing(
 }
 
 /// `GET /v1/invitations?agent=`.
-pub(crate) async fn invitations(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
-    let look = Look::Invitations(params.get("agent").cloned());
+pub(crate) async fn invitations(ask: Ask) -> Result<Response, Refusal> {
+    let call = ask.call()?;
+    let look = Look::Invitations(ask.params.get("agent").cloned());
     Ok(wire::ok(&call.network.look(&call.caller, look).await?))
 }
 
 /// `POST /v1/invitations`: the operator's, or an event of the member that calls.
-pub(crate) async fn invite(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let mut wish = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &wish, false)?;
+    let call = ask.call_with(&wish)?;
     if call.caller.operator && call.caller.session.is_none() {
         tracing::info!(target: "audit", network = call.network.id(), act = "Invite", "operator");
         return Ok(wire::ok(&call.network.invite(wish).await?));
@@ -391,35 +326,20 @@ pub(crate) async fn invite(
     Ok(wire::ok(&accepted.result.ok_or_else(plain)?))
 }
 
-fn invitation(path: &Scope) -> String {
-    path.as_ref().and_then(|Path(map)| map.get("invitation")).cloned().unwrap_or_default()
-}
-
 /// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.
-pub(crate) async fn reject(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(crate) async fn reject(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &body, false)?;
+    let call = ask.call_with(&body)?;
     let code = body.get("code").and_then(Value::as_str).ok_or_else(|| bad("code", "is required"))?;
-    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(invitation(&path), Some(sha256(code)))).await?))
+    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(ask.named("invitation").to_owned(), Some(sha256(code)))).await?))
 }
 
 /// `DELETE /v1/invitations/{invitation}`.
-pub(crate) async fn revoke(
-    State(app): State<App>,
-    path: Scope,
-    Query(params): Query<Params>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
-    let call = auth::call(&app, &headers, &params, scope(&path), &Value::Null, false)?;
+pub(crate) async fn revoke(ask: Ask) -> Result<Response, Refusal> {
+    ask.operator()?;
+    let call = ask.call()?;
     tracing::info!(target: "audit", network = call.network.id(), act = "EndInvite", "operator");
-    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(invitation(&path), None)).await?))
+    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(ask.named("invitation").to_owned(), None)).await?))
 }
 
 #[cfg(test)]

@@ -1,0 +1,149 @@
+//! What handlers are given: a request's path, query and headers, read once in one place. Who may ask what is in the type:
+//! a [`Desk`] is there only for the operator.
+
+use crate::app::App;
+use crate::auth::{self, Call, Params};
+use crate::error::Refusal;
+use crate::wire;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use axum::response::Response;
+use bytes::Bytes;
+use rialto_model::{ErrorCode, Fault};
+use rialto_node::command::{Ledger, Look};
+use rialto_node::{AdminOp, Caller, Network};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A request without its body.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) app: App,
+    /// The parts of the path that have names.
+    pub(crate) path: Params,
+    pub(crate) params: Params,
+    pub(crate) headers: HeaderMap,
+}
+
+fn malformed() -> Refusal {
+    Fault::new(ErrorCode::InvalidArgument, "the request is malformed").into()
+}
+
+impl FromRequestParts<App> for Ask {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ask, Refusal> {
+        let path = <Path<Params> as OptionalFromRequestParts<App>>::from_request_parts(parts, app).await;
+        let path = path.map_err(|_| malformed())?;
+        let Query(params) = Query::<Params>::try_from_uri(&parts.uri).map_err(|_| malformed())?;
+        let path = path.map(|Path(path)| path).unwrap_or_default();
+        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone() })
+    }
+}
+
+impl Ask {
+    /// A part of the path.
+    pub(crate) fn named(&self, part: &str) -> &str {
+        self.path.get(part).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The network of `/v1/ws/{network}/…`, if the path has one.
+    pub(crate) fn scope(&self) -> Option<&str> {
+        self.path.get("network").map(String::as_str)
+    }
+
+    /// Who calls.
+    pub(crate) fn call(&self) -> Result<Call, Refusal> {
+        self.call_with(&Value::Null)
+    }
+
+    /// Who calls, which the body may say.
+    pub(crate) fn call_with(&self, body: &Value) -> Result<Call, Refusal> {
+        auth::call(&self.app, &self.headers, &self.params, self.scope(), body, false)
+    }
+
+    /// Who calls, which the body may say, and the URL too where a page can show a secret nowhere else.
+    pub(crate) fn call_by_url(&self, body: &Value) -> Result<Call, Refusal> {
+        auth::call(&self.app, &self.headers, &self.params, self.scope(), body, true)
+    }
+
+    /// Refuses anyone but the operator.
+    pub(crate) fn operator(&self) -> Result<Arc<Caller>, Refusal> {
+        auth::operator(&self.app, &self.headers)
+    }
+}
+
+/// A request of the operator.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) app: App,
+    pub(crate) caller: Arc<Caller>,
+    path: Params,
+}
+
+impl FromRequestParts<App> for Desk {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk, Refusal> {
+        let ask = Ask::from_request_parts(parts, app).await?;
+        Ok(Desk { caller: ask.operator()?, app: ask.app, path: ask.path })
+    }
+}
+
+impl Desk {
+    /// A part of the path.
+    pub(crate) fn named(&self, part: &str) -> &str {
+        self.path.get(part).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The network of `/v1/admin/networks/{id}/…`.
+    pub(crate) fn network(&self) -> Result<Network, Refusal> {
+        let id = self.named("id");
+        let missing = || Fault::new(ErrorCode::NetworkNotFound, format!("no network {id:?} here"));
+        self.app.node.network(id).ok_or_else(|| missing().into())
+    }
+
+    /// What a ledger of the network says.
+    pub(crate) async fn read(&self, ledger: Ledger) -> Result<Value, Refusal> {
+        Ok(self.network()?.look(&self.caller, Look::Operator(ledger)).await?)
+    }
+
+    /// The same as an answer.
+    pub(crate) async fn show(&self, ledger: Ledger) -> Result<Response, Refusal> {
+        Ok(wire::ok(&self.read(ledger).await?))
+    }
+
+    /// Does something to the network.
+    pub(crate) async fn act(&self, op: AdminOp) -> Result<Response, Refusal> {
+        let network = self.network()?;
+        // Administrative acts are audited: what and where; the secret itself never shows.
+        tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), "operator");
+        Ok(wire::ok(&network.admin(op).await?))
+    }
+}
+
+/// The name of an act, without its arguments.
+struct AuditName<'a>(&'a AdminOp);
+
+impl std::fmt::Debug for AuditName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = format!("{:?}", self.0);
+        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+        f.write_str(text.get(..end).unwrap_or_default())
+    }
+}
+
+/// A JSON object body; empty counts as `{}`.
+pub(crate) fn object(body: &Bytes) -> Result<Value, Refusal> {
+    if body.is_empty() {
+        return Ok(json!({}));
+    }
+    let value: Value =
+        serde_json::from_slice(body).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
+    }
+}
