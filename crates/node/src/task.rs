@@ -102,14 +102,17 @@ pub(crate) struct Task {
     /// How many of the effects belong to accepted inputs.
     decided_after: usize,
     /// Decided and applied, not yet handed to the log.
-    records: Vec<Record>,
+    /// What is decided and not handed to the log, as the log will have it.
+    open: Batch,
+    /// It cannot be handed over.
+    spoiled: Option<StoreError>,
     /// An empty buffer for the next decision.
     spare: Vec<Record>,
     /// Settings or tokens may have changed since they were published.
     book_changed: bool,
     /// Changes of the book so far.
     changes: u64,
-    /// Something in `records` must not wait.
+    /// Something in `open` must not wait.
     urgent: bool,
     then: Vec<Then>,
     /// Who wants the hash of the state after this batch.
@@ -176,6 +179,7 @@ impl Task {
         let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let life = host.seed();
+        let open = Batch::new(shared.number);
         let committed = engine.state.book.head;
         let _ = head.send(committed);
         Task {
@@ -196,7 +200,8 @@ impl Task {
             next_flight: 0,
             fx: Effects::default(),
             decided_after: 0,
-            records: Vec::new(),
+            open,
+            spoiled: None,
             spare: Vec::new(),
             book_changed: false,
             changes: 0,
@@ -393,7 +398,7 @@ impl Task {
                 self.book_changed = true;
                 self.changes += 1;
             }
-            self.records.push(record);
+            self.encode(&record);
         }
         self.spare = records;
         self.decided_after = self.fx.after.len();
@@ -459,7 +464,7 @@ impl Task {
             let _ = self.decided(Ok(()));
             self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
         }
-        self.urgent = !self.records.is_empty();
+        self.urgent = !self.open.is_empty();
         self.submit().await;
         self.gauge();
     }

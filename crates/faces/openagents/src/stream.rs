@@ -260,17 +260,19 @@ impl Renderer {
             seen = rendered.frames.len();
             let Some(out) = outs.pop_front() else { break };
             match out {
-                Out::Answers(answers) => {
-                    let mut answers = answers.into_iter();
-                    while rendered.lookup.is_none()
-                        && let Some(answered) = answers.next()
-                    {
-                        rendered.answered += 1;
+                Out::Answers(mut answers) => {
+                    let mut done = 0;
+                    for answered in &mut answers {
+                        if rendered.lookup.is_some() {
+                            break;
+                        }
+                        done += 1;
                         durability = answered.durability.as_str();
                         self.answer(answered, &mut rendered, &mut accepted, durability);
                     }
-                    if !answers.as_slice().is_empty() {
-                        outs.push_front(Out::Answers(answers.collect()));
+                    rendered.answered += done;
+                    if done < answers.len() {
+                        outs.push_front(Out::Answers(answers.split_off(done)));
                     }
                 }
                 Out::Delivery(part) => rendered.frames.push(Frame::Shared(part)),
@@ -295,7 +297,7 @@ impl Renderer {
         rendered
     }
 
-    fn answer(&mut self, mut answered: Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
+    fn answer(&mut self, answered: &mut Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
         let id = answered.event_id();
         let result = match &answered.result {
             Err(fault) => {
@@ -333,7 +335,7 @@ impl Renderer {
                         "network.event.ack",
                         &self.address,
                         self.network.id(),
-                        &wire::ack_payload(&answered),
+                        &wire::ack_payload(answered),
                         id,
                     );
                     rendered.frames.push(Frame::of(&ack));

@@ -103,9 +103,9 @@ const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// Texts of more words than this are passed over in blocks.
-const SHORT_WORDS: u32 = 3;
+const SHORT_WORDS: usize = 3;
 /// Bytes in a block.
-const BLOCK: usize = 32;
+const BLOCK: usize = 16;
 
 /// Whether a run of plain text ends here: at a quote, a backslash or a control character.
 const fn ends_run(byte: u8) -> bool {
@@ -146,35 +146,34 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Passes over text up to a quote, a backslash or a control character.
+    /// Passes over text up to a quote, a backslash or a control character. Most texts are short.
+    #[inline]
     fn skip_plain(&mut self) {
-        let mut short = SHORT_WORDS;
-        while let Some(eight) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
+        for _ in 0..SHORT_WORDS {
+            let Some(eight) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) else { break };
             let plain = plain_bytes(u64::from_le_bytes(*eight));
             self.at += plain;
             if plain < 8 {
                 return;
             }
-            short = short.saturating_sub(1);
-            if short == 0 {
-                self.skip_long();
-            }
         }
-        while self.peek().is_some_and(|b| b >= 0x20 && b != b'"' && b != b'\\') {
-            self.at += 1;
-        }
+        self.skip_long();
     }
 
-    /// Passes over blocks that are plain as a whole: most of a long text.
+    /// Passes over the rest of a long text: whole blocks first, then bytes one by one.
+    #[inline(never)]
     fn skip_long(&mut self) {
-        while let Some(block) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+        let mut rest = self.bytes.get(self.at..).unwrap_or_default();
+        while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
             // Without a branch per byte, so that it is done for many at once.
             let ends = block.iter().fold(0, |ends, byte| ends | u8::from(ends_run(*byte)));
             if ends != 0 {
-                return;
+                break;
             }
-            self.at += BLOCK;
+            rest = behind;
         }
+        let plain = rest.iter().position(|byte| ends_run(*byte)).unwrap_or(rest.len());
+        self.at = self.bytes.len() - rest.len() + plain;
     }
 
     /// The name of a member, up to its value.

@@ -25,7 +25,7 @@ impl Task {
     pub(super) async fn submit(&mut self) {
         if !self.hashes.is_empty() {
             // What waits lazily goes to the log first, so that log and state say the same.
-            self.urgent |= !self.records.is_empty();
+            self.urgent |= !self.open.is_empty();
             let hash = self.engine.state.hash();
             self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
         }
@@ -49,7 +49,7 @@ impl Task {
             std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
         }
         self.decided_after = 0;
-        if lazy || self.records.is_empty() {
+        if lazy || self.open.is_empty() && self.spoiled.is_none() {
             flight.done = Some(Ok(self.last_lsn));
             self.flights.push_back(flight);
             self.land();
@@ -58,15 +58,15 @@ impl Task {
         self.urgent = false;
         flight.wrote = true;
         flight.blobs = std::mem::take(&mut self.blob_changes);
-        let batch = match self.encode() {
-            Ok(batch) => batch,
-            Err(error) => {
-                flight.done = Some(Err(error));
-                self.flights.push_back(flight);
-                self.land();
-                return;
-            }
-        };
+        if let Some(error) = self.spoiled.take() {
+            flight.done = Some(Err(error));
+            self.flights.push_back(flight);
+            self.land();
+            return;
+        }
+        let mut next = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
+        next.clear();
+        let batch = std::mem::replace(&mut self.open, next);
         self.bytes_since_snapshot += batch.bytes();
         if self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT) {
             self.bytes_since_snapshot = 0;
@@ -78,21 +78,17 @@ impl Task {
         self.append(number, batch).await;
     }
 
-    fn encode(&mut self) -> Result<Batch, StoreError> {
-        let mut batch = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
-        batch.clear();
-        let mut seq = self.committed;
-        for record in self.records.drain(..) {
-            let key = match &record {
-                Record::Event(event) => {
-                    seq = event.event.seq;
-                    if event.received.is_some() { id_key(event.event.id()) } else { 0 }
-                }
-                Record::Acks(_) | Record::Change(_) => 0,
-            };
-            batch.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body))?;
+    /// Puts a record that was just applied into the open batch, while it is still near.
+    pub(super) fn encode(&mut self, record: &Record) {
+        let (seq, key) = match record {
+            Record::Event(event) if event.received.is_some() => (event.event.seq, id_key(event.event.id())),
+            Record::Event(event) => (event.event.seq, 0),
+            Record::Acks(_) | Record::Change(_) => (self.engine.state.book.head, 0),
+        };
+        let put = self.open.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body));
+        if let Err(error) = put {
+            self.spoiled.get_or_insert(error);
         }
-        Ok(batch)
     }
 
     async fn append(&mut self, number: u64, batch: Batch) {

@@ -54,7 +54,6 @@ impl Task {
             let room = events < BATCH_EVENTS && bytes < BATCH_BYTES;
             next = if room { self.next_waiting(&mut turns).await } else { None };
         }
-        self.records.reserve(events);
         self.events.reserve(events);
         let now = self.host.clock().now();
         // Acks and reads first: they are short and free windows.

@@ -68,7 +68,7 @@ impl Task {
         resumed: Option<&Source>,
         now: Clock,
     ) -> Result<Answered, Box<Detour>> {
-        let Ok(text) = std::str::from_utf8(frame) else {
+        let Ok(text) = simdutf8::basic::from_utf8(frame) else {
             return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text"))));
         };
         let envelope = match Envelope::parse(text) {

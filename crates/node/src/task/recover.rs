@@ -80,7 +80,8 @@ impl Task {
         self.tell();
         self.sessions = Sessions::default();
         self.joined.clear();
-        self.records.clear();
+        self.open.clear();
+        self.spoiled = None;
         self.events.clear();
         self.fx = Effects::default();
         self.decided_after = 0;
@@ -139,7 +140,8 @@ impl Task {
         self.blobs.load(self.shared.number, engine.state.blobs());
         self.engine = engine;
         self.broken = false;
-        self.records.clear();
+        self.open.clear();
+        self.spoiled = None;
         self.events.clear();
         self.fx = Effects::default();
         self.decided_after = 0;
@@ -208,7 +210,7 @@ impl Task {
 
     /// Commits what waits, tells the streams, saves a snapshot.
     pub(super) async fn stop(&mut self) {
-        self.urgent = !self.records.is_empty();
+        self.urgent = !self.open.is_empty();
         self.submit().await;
         while !self.flights.is_empty() && !self.broken {
             match self.completions.recv().await {
