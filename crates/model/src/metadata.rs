@@ -146,7 +146,7 @@ impl<'a> Metadata<'a> {
     /// The JSON object as it is stored and delivered, on one line.
     pub fn to_json(&self) -> Cow<'a, str> {
         if let Some(raw) = self.raw {
-            return if json::is_simple(raw, usize::MAX) {
+            return if raw == "{}" || json::is_simple(raw, usize::MAX) {
                 Cow::Borrowed(raw)
             } else {
                 json::one_line(raw, json::scan(raw))
