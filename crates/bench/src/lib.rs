@@ -5,6 +5,7 @@
 //! they must, so that the server is what is measured.
 //! Not here: the command line and how a report looks on a screen.
 
+mod awake;
 mod budget;
 mod child;
 mod cpu;
@@ -37,6 +38,7 @@ pub async fn run(options: &Options, watcher: Watcher<'_>) -> Result<Report, Benc
     let mut lab = lab::Lab::new(options, watcher)?;
     place::has_room(lab.place().path(), options.scaled(8 << 30, 2 << 30, 256 << 20))?;
     let host = Host::look(lab.place().path(), &options.version, lab.peers.first());
+    let _awake = awake::Awake::keep();
     let rows = goals::run(&mut lab).await?;
     Ok(Report::new(host, rows, options.enforce))
 }
