@@ -240,11 +240,14 @@ fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=3, Flush::Sync);
         let durable = log.last_lsn;
-        disk.fail(crate::disk::fault::Call::Sync, 1, io::ErrorKind::Other, true);
+        disk.fail(crate::disk::fault::Call::Sync, 0, io::ErrorKind::Other, true);
         let mut batch = Batch::new(1);
         batch.push(1, 0, 4, 0, BODY).unwrap();
         log.written = log.end;
-        log.commit(&mut [Waiting { batch, epoch: 1, flush: Flush::Sync, outcome: None }]);
+        let mut group = [Waiting { batch, epoch: 1, flush: Flush::Sync, outcome: None }];
+        log.commit(&mut group);
+        assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Err(_)))), "some of it was flushed");
+        disk.heal();
         disk.crash();
         let mut log = open(&disk, 2).unwrap().log;
         let left = seqs(&log);
