@@ -45,7 +45,8 @@ pub fn check(data: &[u8]) {
         visibility: envelope.visibility.unwrap_or(Visibility::Direct),
     };
     let event = Event::new(7, &parts);
-    let written = Envelope::parse(event.json()).unwrap_or_else(|e| panic!("{}: {e:?}", event.json()));
+    let json = event.json();
+    let written = Envelope::parse(&json).unwrap_or_else(|e| panic!("{json}: {e:?}"));
     assert_eq!((written.id.as_deref(), &written.kind), (Some(event.id()), &envelope.kind));
     assert_eq!((written.target.as_ref(), event.target()), (envelope.target.as_ref(), envelope.target.as_ref()));
     // Numbers beyond what a float holds are kept as they are written; they have no value to compare.

@@ -60,7 +60,7 @@ impl World {
     /// Applies what was decided, by way of its bytes.
     fn step(&mut self) {
         for record in self.fx.take_records() {
-            let record = record.with_ids(NETWORK, &|_| None);
+            let record = record.with_ids(&|_| None);
             let mut body = Vec::new();
             record.encode(&mut body);
             let seq = if let Record::Event(event) = &record { event.event.seq } else { 0 };

@@ -1,7 +1,8 @@
 //! The event: what a client sends ([`Envelope`]) and what the network keeps and delivers ([`Event`]).
 //!
-//! Invariant: an [`Event`] holds the canonical JSON of all nine fields on one line, built once; every JSON carrier
-//! sends that text. Not here: who may send it and where it goes (`rialto-engine`).
+//! Invariant: an [`Event`] holds its texts one behind the other, copied once, as the log takes them; its canonical JSON,
+//! all nine fields on one line, is written for who gets it. Not here: who may send it and where it goes
+//! (`rialto-engine`).
 
 mod plain;
 
@@ -313,8 +314,8 @@ pub struct EventParts<'a> {
     pub visibility: Visibility,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Span(u32, u32);
+/// Lengths of the texts of an event: id, type, source, target, payload, metadata.
+pub type TextLengths = [u32; 6];
 
 // What stands before each member of the canonical text.
 const ID: &str = "{\"id\":\"";
@@ -327,8 +328,22 @@ const TIMESTAMP: &str = ",\"timestamp\":";
 const NETWORK: &str = ",\"network\":\"";
 const VISIBILITY: &str = "\",\"visibility\":\"";
 const END: &str = "\"}";
+/// Bytes of all of them.
+const NAMES: usize = ID.len()
+    + TYPE.len()
+    + SOURCE.len()
+    + TARGET.len()
+    + PAYLOAD.len()
+    + METADATA.len()
+    + TIMESTAMP.len()
+    + NETWORK.len()
+    + VISIBILITY.len()
+    + END.len();
+// The marks of a tracked delivery.
+const SEQ: &str = "\"seq\":";
+const ATTEMPT: &str = ",\"attempt\":";
 
-/// An event of the network: immutable, all nine fields, canonical JSON on one line.
+/// An event of the network: immutable, all nine fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Position in the network; 0 for what is never stored.
@@ -337,150 +352,192 @@ pub struct Event {
     pub timestamp: Millis,
     /// Who may see it.
     pub visibility: Visibility,
-    text: Box<str>,
-    id: Span,
-    kind: Span,
-    source: Span,
-    target: Span,
-    payload: Span,
-    metadata: Span,
-    /// The target when its JSON form has escapes.
-    escaped_target: Option<Box<str>>,
+    /// Id, type, source, target, payload and metadata, then the network's id.
+    texts: Box<str>,
+    /// Where each of the first six ends.
+    ends: TextLengths,
 }
 
 impl Event {
-    /// Builds the canonical text. `payload` and `metadata` must be JSON objects on one line.
+    /// `payload` and `metadata` must be JSON objects on one line.
     pub fn new(seq: Seq, parts: &EventParts<'_>) -> Event {
-        let escaped;
-        let target_text = match json::escaped(parts.target) {
-            None => parts.target,
-            Some(text) => {
-                escaped = text;
-                escaped.as_str()
-            }
-        };
-        let mut digits = itoa::Buffer::new();
+        let six = [parts.id, parts.kind, parts.source, parts.target, parts.payload, parts.metadata];
         let mut end = 0;
-        let mut place = |name: &str, value: &str| {
-            let start = end + name.len();
-            end = start + value.len();
-            span(start, value.len())
-        };
-        let id = place(ID, parts.id);
-        let kind = place(TYPE, parts.kind);
-        let source = place(SOURCE, parts.source);
-        let target = place(TARGET, target_text);
-        let payload = place(PAYLOAD, parts.payload);
-        let metadata = place(METADATA, parts.metadata);
-        let (stamp, visibility) = (digits.format(parts.timestamp), parts.visibility.as_str());
-        let rest = TIMESTAMP.len() + stamp.len() + NETWORK.len() + parts.network.len() + VISIBILITY.len();
-        let mut text = String::with_capacity(end + rest + visibility.len() + END.len());
-        // One by one: names have a known length and are written without a call, unlike by `concat`.
-        text.push_str(ID);
-        text.push_str(parts.id);
-        text.push_str(TYPE);
-        text.push_str(parts.kind);
-        text.push_str(SOURCE);
-        text.push_str(parts.source);
-        text.push_str(TARGET);
-        text.push_str(target_text);
-        text.push_str(PAYLOAD);
-        text.push_str(parts.payload);
-        text.push_str(METADATA);
-        text.push_str(parts.metadata);
-        text.push_str(TIMESTAMP);
-        text.push_str(stamp);
-        text.push_str(NETWORK);
-        text.push_str(parts.network);
-        text.push_str(VISIBILITY);
-        text.push_str(visibility);
-        text.push_str(END);
-        Event {
-            seq,
-            timestamp: parts.timestamp,
-            visibility: parts.visibility,
-            text: text.into_boxed_str(),
-            id,
-            kind,
-            source,
-            target,
-            payload,
-            metadata,
-            escaped_target: (target_text != parts.target).then(|| parts.target.into()),
+        let ends = six.map(|text| {
+            end += text.len();
+            // An event is at most a few MiB; saturating keeps a wrong caller from a wrong slice.
+            u32::try_from(end).unwrap_or(u32::MAX)
+        });
+        let mut texts = String::with_capacity(end + parts.network.len());
+        six.iter().for_each(|text| texts.push_str(text));
+        texts.push_str(parts.network);
+        let (timestamp, visibility) = (parts.timestamp, parts.visibility);
+        Event { seq, timestamp, visibility, texts: texts.into_boxed_str(), ends }
+    }
+
+    /// The event of texts as [`Event::texts`] gives them; none if the lengths do not fit them.
+    pub fn from_texts(
+        (seq, timestamp, visibility): (Seq, Millis, Visibility),
+        lengths: TextLengths,
+        texts: &str,
+        network: &str,
+    ) -> Option<Event> {
+        let (mut end, mut ends) = (0u32, lengths);
+        for place in &mut ends {
+            end = end.checked_add(*place)?;
+            *place = end;
         }
+        if end as usize != texts.len() || !ends.iter().all(|end| texts.is_char_boundary(*end as usize)) {
+            return None;
+        }
+        let mut all = String::with_capacity(texts.len() + network.len());
+        all.push_str(texts);
+        all.push_str(network);
+        Some(Event { seq, timestamp, visibility, texts: all.into_boxed_str(), ends })
+    }
+
+    /// Its six texts, one behind the other, and the length of each.
+    pub fn texts(&self) -> (TextLengths, &str) {
+        let mut start = 0;
+        let lengths = self.ends.map(|end| end - std::mem::replace(&mut start, end));
+        (lengths, self.texts.get(..start as usize).unwrap_or_default())
     }
 
     /// The canonical JSON, without delivery marks.
-    pub fn json(&self) -> &str {
-        &self.text
+    pub fn json(&self) -> String {
+        let mut out = String::with_capacity(self.json_len());
+        self.write(None, |text| out.push_str(text));
+        out
+    }
+
+    /// Bytes of [`Event::json`].
+    pub fn json_len(&self) -> usize {
+        let escapes = json::escaped(self.target()).map_or(0, |escaped| escaped.len() - self.target().len());
+        NAMES + self.texts.len() + digits(self.timestamp) + self.visibility.as_str().len() + escapes
+    }
+
+    /// Appends [`Event::json`] to a text that goes on.
+    pub fn push_json_to(&self, out: &mut String) {
+        self.write(None, |text| out.push_str(text));
+    }
+
+    /// Appends [`Event::json`] to a buffer that many events share.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
+        self.write(None, |text| out.extend_from_slice(text.as_bytes()));
     }
 
     /// The JSON of a tracked delivery: `metadata.seq` and `metadata.attempt` say that an ack is expected.
     pub fn tracked_json(&self, attempt: u32) -> String {
-        let mut out = Vec::with_capacity(self.tracked_len(attempt));
-        self.push_tracked(attempt, &mut out);
-        // Put together from texts.
-        String::from_utf8(out).unwrap_or_default()
+        let mut out = String::with_capacity(self.tracked_len(attempt));
+        self.write(Some(attempt), |text| out.push_str(text));
+        out
     }
 
     /// Bytes of [`Event::tracked_json`].
     pub fn tracked_len(&self, attempt: u32) -> usize {
-        let digits = |n: u64| n.checked_ilog10().unwrap_or(0) as usize + 1;
-        let marks = "\"seq\":,\"attempt\":".len() + digits(self.seq) + digits(u64::from(attempt));
-        self.text.len() + marks + usize::from(!self.metadata_is_empty())
+        let marks = SEQ.len() + ATTEMPT.len() + digits(self.seq) + digits(u64::from(attempt));
+        self.json_len() + marks + usize::from(!self.metadata_is_empty())
     }
 
     /// Appends [`Event::tracked_json`] to a buffer that many events share.
     pub fn push_tracked(&self, attempt: u32, out: &mut Vec<u8>) {
-        let at = self.metadata.0 as usize + 1;
-        let (head, tail) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
-        out.extend_from_slice(head.as_bytes());
-        out.extend_from_slice(b"\"seq\":");
-        json::push_digits(out, self.seq);
-        out.extend_from_slice(b",\"attempt\":");
-        json::push_digits(out, u64::from(attempt));
-        if !self.metadata_is_empty() {
-            out.push(b',');
+        self.write(Some(attempt), |text| out.extend_from_slice(text.as_bytes()));
+    }
+
+    /// The metadata of a tracked delivery.
+    pub fn tracked_metadata(&self, attempt: u32) -> String {
+        let mut out = String::new();
+        self.write_marked(attempt, |text| out.push_str(text));
+        out
+    }
+
+    #[inline]
+    fn write_marked(&self, attempt: u32, mut put: impl FnMut(&str)) {
+        let mut number = itoa::Buffer::new();
+        put("{");
+        put(SEQ);
+        put(number.format(self.seq));
+        put(ATTEMPT);
+        put(number.format(attempt));
+        put(if self.metadata_is_empty() { "" } else { "," });
+        put(self.metadata().get(1..).unwrap_or("}"));
+    }
+
+    /// Writes the canonical JSON, with delivery marks if it is the given attempt, piece by piece: names have a known
+    /// length and are written without a call.
+    #[inline]
+    fn write(&self, attempt: Option<u32>, mut put: impl FnMut(&str)) {
+        put(ID);
+        put(self.id());
+        put(TYPE);
+        put(self.kind());
+        put(SOURCE);
+        put(self.source());
+        put(TARGET);
+        put(json::escaped(self.target()).as_deref().unwrap_or(self.target()));
+        put(PAYLOAD);
+        put(self.payload());
+        put(METADATA);
+        match attempt {
+            None => put(self.metadata()),
+            Some(attempt) => self.write_marked(attempt, &mut put),
         }
-        out.extend_from_slice(tail.as_bytes());
+        put(TIMESTAMP);
+        put(itoa::Buffer::new().format(self.timestamp));
+        put(NETWORK);
+        put(self.network());
+        put(VISIBILITY);
+        put(self.visibility.as_str());
+        put(END);
     }
 
     fn metadata_is_empty(&self) -> bool {
-        self.metadata.1 == 2 || self.metadata().bytes().skip(1).find(|b| !b.is_ascii_whitespace()) == Some(b'}')
+        let metadata = self.metadata();
+        metadata.len() == 2 || metadata.bytes().skip(1).find(|b| !b.is_ascii_whitespace()) == Some(b'}')
     }
 
-    fn part(&self, span: Span) -> &str {
-        let start = span.0 as usize;
-        self.text.get(start..start + span.1 as usize).unwrap_or_default()
+    fn part(&self, from: u32, to: u32) -> &str {
+        self.texts.get(from as usize..to as usize).unwrap_or_default()
     }
 
     /// Event id.
     pub fn id(&self) -> &str {
-        self.part(self.id)
+        let [id, ..] = self.ends;
+        self.part(0, id)
     }
     /// Event type.
     pub fn kind(&self) -> &str {
-        self.part(self.kind)
+        let [id, kind, ..] = self.ends;
+        self.part(id, kind)
     }
     /// Canonical source address.
     pub fn source(&self) -> &str {
-        self.part(self.source)
+        let [_, kind, source, ..] = self.ends;
+        self.part(kind, source)
     }
     /// Canonical target address.
     pub fn target(&self) -> &str {
-        self.escaped_target.as_deref().unwrap_or_else(|| self.part(self.target))
+        let [_, _, source, target, ..] = self.ends;
+        self.part(source, target)
     }
     /// Raw payload object.
     pub fn payload(&self) -> &str {
-        self.part(self.payload)
+        let [.., target, payload, _] = self.ends;
+        self.part(target, payload)
     }
     /// Raw metadata object.
     pub fn metadata(&self) -> &str {
-        self.part(self.metadata)
+        let [.., payload, metadata] = self.ends;
+        self.part(payload, metadata)
+    }
+    /// Id of the network.
+    pub fn network(&self) -> &str {
+        let [.., metadata] = self.ends;
+        self.texts.get(metadata as usize..).unwrap_or_default()
     }
 
-    /// The fields again, for building a changed copy; `network` is given by the caller.
-    pub fn parts<'a>(&'a self, network: &'a str) -> EventParts<'a> {
+    /// The fields again, for building a changed copy.
+    pub fn parts(&self) -> EventParts<'_> {
         EventParts {
             id: self.id(),
             kind: self.kind(),
@@ -489,7 +546,7 @@ impl Event {
             payload: self.payload(),
             metadata: self.metadata(),
             timestamp: self.timestamp,
-            network,
+            network: self.network(),
             visibility: self.visibility,
         }
     }
@@ -504,15 +561,15 @@ impl Event {
         value.get(key)?.as_str().map(str::to_owned)
     }
 
-    /// Bytes this event occupies in memory and, nearly, on disk.
+    /// Bytes of its texts, which is what it occupies in memory and on disk, nearly.
     pub fn weight(&self) -> usize {
-        self.text.len()
+        self.texts.len()
     }
 }
 
-fn span(start: usize, len: usize) -> Span {
-    // An event is at most a few MiB, so both fit; saturating keeps a wrong caller from a wrong slice.
-    Span(u32::try_from(start).unwrap_or(u32::MAX), u32::try_from(len).unwrap_or(0))
+/// Digits of a number.
+fn digits(n: u64) -> usize {
+    n.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 #[cfg(test)]
@@ -592,7 +649,7 @@ mod tests {
         assert!(event.tracked_json(1).contains(r#""metadata":{"seq":3,"attempt":1,"k":1}"#));
         let empty = Event::new(3, &EventParts { metadata: "{}", ..parts });
         assert!(empty.tracked_json(2).contains(r#""metadata":{"seq":3,"attempt":2},"#));
-        assert_eq!(Event::new(3, &event.parts("n1")), event);
+        assert_eq!(Event::new(3, &event.parts()), event);
         for (metadata, seq, attempt) in
             [("{}", 0, 1), ("{ }", 9, 10), (r#"{"a":1}"#, 10, 99), (r#"{"a":1}"#, u64::MAX, 1)]
         {

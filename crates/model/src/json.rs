@@ -37,11 +37,6 @@ pub fn push_number(out: &mut String, n: u64) {
     out.push_str(itoa::Buffer::new().format(n));
 }
 
-/// Appends a number in decimal to bytes.
-pub fn push_digits(out: &mut Vec<u8>, n: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
-}
-
 /// Scans valid JSON text once.
 pub fn scan(text: &str) -> Shape {
     let bytes = text.as_bytes();

@@ -382,7 +382,7 @@ fn erase(
 ) -> Result<(), rialto_store::StoreError> {
     let mut blank = None;
     store.read(number, rialto_store::Seqs::These(&[seq]), &mut |r| {
-        blank = rialto_engine::record::redacted(r.body);
+        blank = rialto_engine::record::redacted(r.version, r.body);
         std::ops::ControlFlow::Break(())
     })?;
     if let Some(blank) = blank {

@@ -81,15 +81,15 @@ impl Run {
     /// shares it; every carrier that calls this gives the same heads.
     fn framed(&self, head: fn(usize, &mut Vec<u8>)) -> &Framed {
         self.framed.get_or_init(|| {
-            let size = self.records.iter().map(|r| r.event.json().len() + 64).sum();
+            let size = self.records.iter().map(|r| r.event.json_len() + 64).sum();
             let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(self.records.len()));
             for record in &self.records {
                 if self.tracked {
                     head(record.event.tracked_len(1), &mut bytes);
                     record.event.push_tracked(1, &mut bytes);
                 } else {
-                    head(record.event.json().len(), &mut bytes);
-                    bytes.extend_from_slice(record.event.json().as_bytes());
+                    head(record.event.json_len(), &mut bytes);
+                    record.event.push_json(&mut bytes);
                 }
                 ends.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
             }
@@ -114,16 +114,21 @@ impl Part {
         self.run.records.get(self.range.clone()).unwrap_or_default()
     }
 
+    /// Whether acks are expected.
+    pub fn is_tracked(&self) -> bool {
+        self.run.tracked
+    }
+
     /// Bytes of its texts, about.
     pub fn bytes(&self) -> usize {
-        self.records().iter().map(|r| r.event.json().len()).sum()
+        self.records().iter().map(|r| r.event.json_len()).sum()
     }
 
     /// The texts with delivery marks (plain in at-most-once networks), for a carrier that frames each itself.
     pub fn texts(&self) -> impl Iterator<Item = Bytes> {
         self.records().iter().map(|r| match self.run.tracked {
             true => Bytes::from(r.event.tracked_json(1)),
-            false => Bytes::copy_from_slice(r.event.json().as_bytes()),
+            false => Bytes::from(r.event.json()),
         })
     }
 
@@ -141,7 +146,7 @@ pub(crate) fn runs(events: Vec<Outgoing>) -> Vec<Arc<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     let mut bytes = 0;
     for Outgoing { record, tracked, book } in events {
-        let size = record.event.json().len();
+        let size = record.event.weight();
         let open = runs.last_mut().filter(|run| {
             (run.tracked, run.book) == (tracked, book)
                 && run.len() < RUN_EVENTS_MAX

@@ -173,7 +173,7 @@ pub(crate) fn read_some(
         if falling {
             records.reverse();
         }
-        size += records.iter().map(|r| r.event.json().len()).sum::<usize>();
+        size += records.iter().map(|r| r.event.json_len()).sum::<usize>();
         out.append(&mut records);
         if size >= bytes {
             break;
@@ -247,7 +247,7 @@ impl Network {
                     }
                     return Ok(QueryResult { events, has_more: true, next, viewer, tracked, checks });
                 }
-                bytes += record.event.json().len();
+                bytes += record.event.json_len();
                 events.push(record);
             }
             scanned += looked_at;

@@ -378,8 +378,7 @@ impl Task {
         }
         for record in records.drain(..) {
             // Notices name events by position; clients know them by id.
-            let record =
-                record.with_ids(&self.shared.id, &|seq| self.record_at(seq).ok()?.map(|r| r.event.id().to_owned()));
+            let record = record.with_ids(&|seq| self.record_at(seq).ok()?.map(|r| r.event.id().to_owned()));
             self.note_blobs(&record);
             self.engine.apply(&record);
             if let Record::Event(event) = &record {

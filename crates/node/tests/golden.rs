@@ -1,6 +1,7 @@
 //! A data directory of every release is opened for ever: the records in it give the same state as on the day they were written.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use rialto_engine::record::VERSION;
 use rialto_model::network::Preset;
 use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, verify};
 use rialto_store::{LocalOptions, LocalStore};
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1")
+fn fixture(version: u8) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("v{version}"))
 }
 
 fn copy_dir(from: &Path, to: &Path) {
@@ -85,7 +86,7 @@ fn summary(dir: &Path) -> Value {
     let network = &report["networks"][0];
     let seqs: Vec<u64> = (1..=network["events"].as_u64().unwrap()).collect();
     let records = rialto_node::query::read_records(&store, 1, network["id"].as_str().unwrap(), &seqs).unwrap();
-    let events: Vec<&str> = records.iter().map(|r| r.event.json()).collect();
+    let events: Vec<String> = records.iter().map(|r| r.event.json()).collect();
     json!({ "state": network["state"], "from_start": network["from_start"], "events": events })
 }
 
@@ -94,7 +95,7 @@ fn summary(dir: &Path) -> Value {
 async fn a_node_written_today_comes_back_the_same() {
     let temp = tempfile::tempdir().unwrap();
     let write = std::env::var_os("RIALTO_WRITE_FIXTURES").is_some();
-    let dir = if write { fixture().join("data") } else { temp.path().join("data") };
+    let dir = if write { fixture(VERSION).join("data") } else { temp.path().join("data") };
     let node = open(&dir).await;
     live(&node).await;
     let (_, live) = node.network("main").unwrap().state_hash().await.unwrap();
@@ -105,17 +106,36 @@ async fn a_node_written_today_comes_back_the_same() {
     assert_eq!(found["state"], live);
     if write {
         std::fs::remove_file(dir.join("LOCK")).unwrap();
-        std::fs::write(fixture().join("summary.json"), serde_json::to_string_pretty(&found).unwrap()).unwrap();
+        std::fs::write(fixture(VERSION).join("summary.json"), serde_json::to_string_pretty(&found).unwrap()).unwrap();
     }
 }
 
 #[test]
-fn the_checked_in_node_of_version_1_opens() {
-    let temp = tempfile::tempdir().unwrap();
-    copy_dir(&fixture().join("data"), temp.path());
-    let expected: Value = serde_json::from_slice(&std::fs::read(fixture().join("summary.json")).unwrap()).unwrap();
-    assert_eq!(summary(temp.path()), expected);
-    // Without its snapshots the log alone gives the same state.
-    std::fs::remove_dir_all(temp.path().join("snapshots")).unwrap();
-    assert_eq!(summary(temp.path()), expected);
+fn the_checked_in_nodes_of_all_versions_open() {
+    for fixture in (1..=VERSION).map(fixture) {
+        let temp = tempfile::tempdir().unwrap();
+        copy_dir(&fixture.join("data"), temp.path());
+        let expected: Value = serde_json::from_slice(&std::fs::read(fixture.join("summary.json")).unwrap()).unwrap();
+        assert_eq!(summary(temp.path()), expected);
+        // Without its snapshots the log alone gives the same state.
+        std::fs::remove_dir_all(temp.path().join("snapshots")).unwrap();
+        assert_eq!(summary(temp.path()), expected);
+    }
+}
+
+/// A payload is erased where it lies, in the form of its record's own version.
+#[tokio::test]
+async fn an_event_of_every_version_is_redacted() {
+    for version in 1..=VERSION {
+        let temp = tempfile::tempdir().unwrap();
+        copy_dir(&fixture(version).join("data"), temp.path());
+        let node = open(temp.path()).await;
+        node.network("main").unwrap().redact("m7").await.unwrap();
+        node.stop().await;
+        drop(node);
+        let found = summary(temp.path());
+        let events: Vec<&str> = found["events"].as_array().unwrap().iter().map(|e| e.as_str().unwrap()).collect();
+        assert!(!events.iter().any(|e| e.contains("message 7 ")), "{version}");
+        assert!(events.iter().any(|e| e.contains("message 8 ") && e.contains("\"id\":\"m8\"")), "{version}");
+    }
 }

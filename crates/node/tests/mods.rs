@@ -102,7 +102,7 @@ impl Stream {
             for out in self.inbox.recv().await.unwrap() {
                 match out {
                     Out::Delivery(part) => self.ready.extend(
-                        part.records().iter().map(|r| Heard::Delivered(serde_json::from_str(r.event.json()).unwrap())),
+                        part.records().iter().map(|r| Heard::Delivered(serde_json::from_str(&r.event.json()).unwrap())),
                     ),
                     Out::Stored(_) => {}
                     Out::Answers(list) => self.ready.extend(list.into_iter().filter(|a| !a.silent).map(|a| {

@@ -218,7 +218,7 @@ async fn a_page_of_large_events_ends_early() {
         let mut ids = Vec::new();
         loop {
             let page = network.query(&operator(), &query).await.unwrap();
-            let bytes: usize = page.events.iter().map(|e| e.event.json().len()).sum();
+            let bytes: usize = page.events.iter().map(|e| e.event.json_len()).sum();
             assert!(bytes < limits::PAGE_BYTES_MAX + limits::EVENT_BYTES_MAX, "{bytes}");
             ids.extend(page.events.iter().map(|e| e.event.seq));
             if !page.has_more {

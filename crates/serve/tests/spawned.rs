@@ -59,7 +59,7 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
         let query = Query { view: Some(View::Log), filter, ..Query::default() };
         let page = network.query(&operator, &query).await.unwrap();
         if let Some(record) = page.events.last() {
-            return record.event.json().to_owned();
+            return record.event.json();
         }
         tokio::time::timeout(Duration::from_secs(20), head.changed()).await.unwrap().unwrap();
     };

@@ -261,7 +261,7 @@ pub(crate) fn observe(state: &State, live: &mut Live, kind: &str, result: Result
 }
 
 fn count(counts: &mut Counts, event: &Event, options: &Options) {
-    let one = Tally { events: 1, bytes: event.json().len() as u64 };
+    let one = Tally { events: 1, bytes: event.json_len() as u64 };
     counts.all.add(one);
     counts.types.add(event.kind(), one, options.room());
     if options.per_agent {

@@ -2,7 +2,9 @@
 
 use super::{Acks, EventRecord, More};
 use crate::route::{Route, StreamKey};
-use rialto_model::{Event, EventParts, Seq, Visibility};
+use rialto_model::event::TextLengths;
+use rialto_model::{Event, Seq, Visibility};
+use std::borrow::Cow;
 
 fn put_u32(out: &mut Vec<u8>, v: u32) {
     out.extend_from_slice(&v.to_le_bytes());
@@ -15,6 +17,17 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Seven bits to a byte, the lowest first; each but the last has its top bit set.
+fn put_length(out: &mut Vec<u8>, mut len: u32) {
+    while len >= 0x80 {
+        out.push(len as u8 | 0x80);
+        len >>= 7;
+    }
+    out.push(len as u8);
+}
+
+/// Bytes of the lengths of an event's texts at most.
+const LENGTHS_MAX: usize = 5 * 6;
 const HAS_RECEIVED: u8 = 1;
 const RECEIPT: u8 = 2;
 const STORED: u8 = 4;
@@ -31,6 +44,8 @@ const MORE: u8 = 2;
 
 /// Bytes that every event begins with.
 const HEAD: usize = 1 + 1 + 8 + 1 + 4 + 4;
+/// The version whose texts each have their length before them; today's has all lengths before all texts.
+const LENGTH_BY_LENGTH: u8 = 1;
 
 pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
     let event = &record.event;
@@ -59,8 +74,8 @@ pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
             | StreamKey::Mention(_),
         ) => (0, 0),
     };
-    let texts = [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()];
-    out.reserve(HEAD + texts.iter().map(|text| 4 + text.len()).sum::<usize>());
+    let (lengths, texts) = event.texts();
+    out.reserve(HEAD + LENGTHS_MAX + texts.len());
     // Flags, visibility, time and stream at once: fifteen bytes, and the last of the sixteen is written over.
     let head = u128::from(flags)
         | u128::from(event.visibility as u8) << 8
@@ -90,7 +105,8 @@ pub(super) fn encode_event(record: &EventRecord, out: &mut Vec<u8>) {
     if flags & HAS_MORE != 0 {
         put_blocks(record, out);
     }
-    texts.into_iter().for_each(|text| put_text(out, text));
+    lengths.iter().for_each(|len| put_length(out, *len));
+    out.extend_from_slice(texts.as_bytes());
 }
 
 /// How many blocks, then each.
@@ -125,16 +141,22 @@ fn get_blocks(r: &mut Reader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
 }
 
 /// The body of an event record with its payload blanked: the same length, still a JSON object. `None` if it is no event.
-pub fn redacted(body: &[u8]) -> Option<Vec<u8>> {
+pub fn redacted(version: u8, body: &[u8]) -> Option<Vec<u8>> {
     let mut r = Reader(body);
     skip_to_texts(&mut r)?;
-    for _ in 0..4 {
-        r.text()?;
-    }
-    let len = r.u32()? as usize;
+    let len = if version == LENGTH_BY_LENGTH {
+        for _ in 0..4 {
+            r.text()?;
+        }
+        r.u32()? as usize
+    } else {
+        let [before @ .., len, _] = r.lengths()?;
+        r.take(before.iter().try_fold(0, |sum: usize, len| sum.checked_add(*len as usize))?)?;
+        len as usize
+    };
     let start = body.len() - r.0.len();
     let mut out = body.to_vec();
-    let payload = out.get_mut(start..start + len)?;
+    let payload = out.get_mut(start..start.checked_add(len)?)?;
     payload.fill(b' ');
     *payload.first_mut()? = b'{';
     *payload.last_mut()? = b'}';
@@ -195,6 +217,38 @@ impl<'a> Reader<'a> {
         let len = self.u32()? as usize;
         std::str::from_utf8(self.take(len)?).ok()
     }
+    fn length(&mut self) -> Option<u32> {
+        let mut len = 0;
+        for shift in (0..u32::BITS).step_by(7) {
+            let byte = self.u8()?;
+            len |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return u32::try_from(len).ok();
+            }
+        }
+        None
+    }
+    fn lengths(&mut self) -> Option<TextLengths> {
+        let mut lengths = TextLengths::default();
+        for len in &mut lengths {
+            *len = self.length()?;
+        }
+        Some(lengths)
+    }
+    /// An event's texts, to the end of the body.
+    fn texts(&mut self) -> Option<(TextLengths, Cow<'a, str>)> {
+        Some((self.lengths()?, std::str::from_utf8(self.0).ok()?.into()))
+    }
+    /// The same as [`LENGTH_BY_LENGTH`] has them.
+    fn texts_one_by_one(&mut self) -> Option<(TextLengths, Cow<'a, str>)> {
+        let (mut lengths, mut texts) = (TextLengths::default(), String::with_capacity(self.0.len()));
+        for len in &mut lengths {
+            let text = self.text()?;
+            *len = u32::try_from(text.len()).ok()?;
+            texts.push_str(text);
+        }
+        Some((lengths, texts.into()))
+    }
 }
 
 pub(super) fn encode_acks(acks: &Acks, out: &mut Vec<u8>) {
@@ -215,7 +269,7 @@ pub(super) fn decode_acks(body: &[u8]) -> Option<Acks> {
     Some(acks)
 }
 
-pub(super) fn decode_event(seq: Seq, network: &str, body: &[u8]) -> Option<EventRecord> {
+pub(super) fn decode_event(version: u8, seq: Seq, network: &str, body: &[u8]) -> Option<EventRecord> {
     let mut r = Reader(body);
     let flags = r.u8()?;
     let visibility = Visibility::from_u8(r.u8()?)?;
@@ -247,19 +301,9 @@ pub(super) fn decode_event(seq: Seq, network: &str, body: &[u8]) -> Option<Event
         Vec::new()
     };
     let (room, more) = if has(HAS_MORE) { get_blocks(&mut r)? } else { (None, None) };
-    let parts = EventParts {
-        id: r.text()?,
-        kind: r.text()?,
-        source: r.text()?,
-        target: r.text()?,
-        payload: r.text()?,
-        metadata: r.text()?,
-        timestamp,
-        network,
-        visibility,
-    };
+    let (lengths, texts) = if version == LENGTH_BY_LENGTH { r.texts_one_by_one()? } else { r.texts()? };
     Some(EventRecord {
-        event: Event::new(seq, &parts),
+        event: Event::from_texts((seq, timestamp, visibility), lengths, &texts, network)?,
         route: Route { stream, source, thread, to, room },
         received,
         receipt: has(RECEIPT),
@@ -275,6 +319,7 @@ mod tests {
     use super::*;
     use crate::record::{Change, KIND_EVENT, Record, VERSION};
     use proptest::prelude::*;
+    use rialto_model::EventParts;
     use std::sync::Arc;
 
     fn sample(stream: Option<StreamKey>, to: Option<Vec<u32>>, thread: Option<Box<str>>) -> EventRecord {
@@ -317,6 +362,79 @@ mod tests {
         }
     }
 
+    /// Where the lengths and texts of an event begin in its body.
+    fn texts_at(record: &EventRecord, body: &[u8]) -> usize {
+        let (lengths, texts) = record.event.texts();
+        let mut written = Vec::new();
+        lengths.iter().for_each(|len| put_length(&mut written, *len));
+        body.len() - texts.len() - written.len()
+    }
+
+    /// The body as version 1 wrote it: each text with its length before it.
+    fn of_version_1(record: &EventRecord, body: &[u8]) -> Vec<u8> {
+        let (lengths, texts) = record.event.texts();
+        let mut out = body[..texts_at(record, body)].to_vec();
+        let mut rest = texts;
+        for len in lengths {
+            let (text, more) = rest.split_at(len as usize);
+            put_text(&mut out, text);
+            rest = more;
+        }
+        out
+    }
+
+    #[test]
+    fn events_of_version_1_are_read_and_redacted() {
+        let record = sample(Some(StreamKey::Channel(2)), Some(vec![1, 2]), Some("thread_abc".into()));
+        let mut body = Vec::new();
+        encode_event(&record, &mut body);
+        let old = of_version_1(&record, &body);
+        assert_eq!(decode_event(1, 7, "a1b2c3d4", &old), Some(record));
+        assert!(
+            decode_event(VERSION, 7, "a1b2c3d4", &old).is_none() && decode_event(1, 7, "a1b2c3d4", &body).is_none()
+        );
+        let blank = decode_event(1, 7, "a1b2c3d4", &redacted(1, &old).unwrap()).unwrap();
+        assert_eq!(blank.event.payload().replace(' ', ""), "{}");
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_their_texts_are_no_event() {
+        let record = sample(None, None, None);
+        let mut body = Vec::new();
+        encode_event(&record, &mut body);
+        let (lengths, texts) = record.event.texts();
+        let head = &body[..texts_at(&record, &body)];
+        let with = |lengths: TextLengths| {
+            let mut body = head.to_vec();
+            lengths.iter().for_each(|len| put_length(&mut body, *len));
+            body.extend_from_slice(texts.as_bytes());
+            decode_event(VERSION, 7, "a1b2c3d4", &body)
+        };
+        assert_eq!(with(lengths), Some(record.clone()));
+        for (which, by) in [(0, 1), (5, 1), (5, u32::MAX), (4, u32::MAX / 2)] {
+            let mut wrong = lengths;
+            wrong[which] = wrong[which].wrapping_add(by);
+            assert_eq!(with(wrong), None, "{which} {by}");
+        }
+        // The sum fits, and a text ends within a character.
+        let [id, kind, source, target, payload, metadata] = lengths;
+        assert_eq!(with([id, kind, source, target, payload - 4, metadata + 4]), None);
+        // More bytes than a length has.
+        let mut long = head.to_vec();
+        long.extend_from_slice(&[0xFF; 6]);
+        assert_eq!(decode_event(VERSION, 7, "a1b2c3d4", &long), None);
+    }
+
+    #[test]
+    fn lengths_of_every_size_read_back() {
+        for len in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 21, u32::MAX] {
+            let mut out = Vec::new();
+            put_length(&mut out, len);
+            let mut r = Reader(&out);
+            assert_eq!((r.length(), r.0), (Some(len), &[][..]), "{len}");
+        }
+    }
+
     #[test]
     fn a_block_of_a_later_version_is_not_guessed() {
         let mut record = sample(None, None, None);
@@ -326,7 +444,7 @@ mod tests {
         let tag = body.windows(5).position(|w| w == [ROOM, 4, 0, 0, 0]).unwrap();
         body[tag] = 99;
         assert!(Record::decode(KIND_EVENT, VERSION, 7, "a1b2c3d4", &body).is_err());
-        assert!(redacted(&body).is_some());
+        assert!(redacted(VERSION, &body).is_some());
     }
 
     #[test]
@@ -335,9 +453,9 @@ mod tests {
             let record = sample(Some(StreamKey::Channel(2)), to, thread);
             let mut body = Vec::new();
             encode_event(&record, &mut body);
-            let blank = redacted(&body).unwrap();
+            let blank = redacted(VERSION, &body).unwrap();
             assert_eq!(blank.len(), body.len());
-            let again = decode_event(7, "a1b2c3d4", &blank).unwrap();
+            let again = decode_event(VERSION, 7, "a1b2c3d4", &blank).unwrap();
             assert_eq!(again.event.payload().trim_matches(['{', '}', ' ']), "");
             assert_eq!(
                 (again.event.id(), &again.route, again.received),
@@ -361,9 +479,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(kind in 0u8..5, body: Vec<u8>) {
-            let _ = Record::decode(kind, VERSION, 1, "n", &body);
-            let _ = redacted(&body);
+        fn never_panics(kind in 0u8..5, version in 0..=VERSION, body: Vec<u8>) {
+            let _ = Record::decode(kind, version, 1, "n", &body);
+            let _ = (redacted(1, &body), redacted(VERSION, &body));
         }
     }
 }

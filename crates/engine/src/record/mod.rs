@@ -24,8 +24,8 @@ pub const KIND_ACKS: u8 = 2;
 pub const KIND_CHANGE: u8 = 3;
 /// Type of the notice that deliveries ended undelivered.
 pub const DEAD_NOTICE: &str = "rialto.delivery.dead";
-/// Version of the record forms written today.
-pub const VERSION: u8 = 1;
+/// Version of the record forms written today. Those before it are read too.
+pub const VERSION: u8 = 2;
 
 /// One decided thing.
 #[derive(Debug, Clone, PartialEq)]
@@ -312,11 +312,11 @@ impl Record {
     /// Reads a body back.
     pub fn decode(kind: u8, version: u8, seq: Seq, network: &str, body: &[u8]) -> Result<Record, Unreadable> {
         let bad = |what: &str| Unreadable { kind, version, what: what.to_owned() };
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(bad("written by another version"));
         }
         match kind {
-            KIND_EVENT => form::decode_event(seq, network, body)
+            KIND_EVENT => form::decode_event(version, seq, network, body)
                 .map(|r| Record::Event(Arc::new(r)))
                 .ok_or_else(|| bad("truncated event")),
             KIND_ACKS => form::decode_acks(body).map(Record::Acks).ok_or_else(|| bad("truncated acks")),
@@ -330,7 +330,7 @@ impl Record {
     /// The same record with event ids where a dead-letter notice names events by position: the engine does not know
     /// the ids clients chose. The caller asks for this before it applies and appends the record.
     #[must_use]
-    pub fn with_ids(self, network: &str, id_of: &dyn Fn(Seq) -> Option<String>) -> Record {
+    pub fn with_ids(self, id_of: &dyn Fn(Seq) -> Option<String>) -> Record {
         let Record::Event(record) = &self else { return self };
         if record.event.kind() != DEAD_NOTICE || record.route.source.is_some() {
             return self;
@@ -345,7 +345,7 @@ impl Record {
         payload.get_mut("event_id").into_iter().for_each(name);
         payload.get_mut("more").and_then(|m| m.as_array_mut()).into_iter().flatten().for_each(name);
         let payload = payload.to_string();
-        let parts = EventParts { payload: &payload, ..record.event.parts(network) };
+        let parts = EventParts { payload: &payload, ..record.event.parts() };
         let event = Event::new(record.event.seq, &parts);
         Record::Event(Arc::new(EventRecord { event, ..record.as_ref().clone() }))
     }

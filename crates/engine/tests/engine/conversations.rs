@@ -109,7 +109,7 @@ fn mentions_are_counted_per_conversation() {
     let like = world.events[&world.head()].clone();
     let b = world.id("agent:b");
     let seq = world.head() + 1;
-    let parts = rialto_model::EventParts { id: "m1", ..like.event.parts(NETWORK) };
+    let parts = rialto_model::EventParts { id: "m1", ..like.event.parts() };
     let more = Some(Box::new(More { mentions: vec![b], ..More::default() }));
     let event = rialto_model::Event::new(seq, &parts);
     world.commit(Record::Event(Arc::new(EventRecord { event, more, received: None, ..like.as_ref().clone() })));

@@ -30,7 +30,7 @@ fn say(world: &mut World) -> Result<Accepted, Fault> {
 }
 
 fn last(world: &World) -> Value {
-    serde_json::from_str(world.events.values().last().unwrap().event.json()).unwrap()
+    serde_json::from_str(&world.events.values().last().unwrap().event.json()).unwrap()
 }
 
 fn world() -> World {

@@ -156,7 +156,7 @@ impl World {
     fn step(&mut self) {
         for record in self.fx.take_records() {
             let ids = &self.events;
-            let record = record.with_ids(NETWORK, &|seq| ids.get(&seq).map(|r| r.event.id().to_owned()));
+            let record = record.with_ids(&|seq| ids.get(&seq).map(|r| r.event.id().to_owned()));
             let mut body = Vec::new();
             record.encode(&mut body);
             let seq = if let Record::Event(e) = &record { e.event.seq } else { 0 };

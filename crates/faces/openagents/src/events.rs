@@ -128,7 +128,7 @@ async fn single(
         Ok(_) if wait.is_some() || answered.query.is_some() => Box::pin(with_response(call, answered, wait)).await,
         Ok(ref accepted) => {
             let response = accepted.response.as_ref().map(|e| e.json());
-            Ok(wire::accepted(&answered, response))
+            Ok(wire::accepted(&answered, response.as_deref()))
         }
     }
 }
@@ -136,13 +136,13 @@ async fn single(
 /// The answer to an event that is a question: with the response to it.
 async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -> Result<Response, Refusal> {
     let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
-    let mut response = accepted.response.as_ref().map(|e| e.json().to_owned());
+    let mut response = accepted.response.as_ref().map(|e| e.json());
     if let Some(query) = &answered.query {
         let result = call.network.query(&call.caller, query).await?;
         let page = wire::page_json(&result, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
-        response = Some(event.json().to_owned());
+        response = Some(event.json());
     }
     if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
         response = reply_to(&call, accepted.event_id(), seq, wait).await?;
@@ -224,7 +224,7 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
         let result = call.network.query(&call.caller, &query).await?;
         // A receipt says that somebody has read it, not what it says to it.
         if let Some(record) = result.events.first().filter(|r| r.event.kind() != "network.event.ack") {
-            return Ok(Some(record.event.json().to_owned()));
+            return Ok(Some(record.event.json()));
         }
         after = result.next.max(after);
         if seen > after {
@@ -337,7 +337,7 @@ pub(crate) async fn latest_per_channel(ask: Ask) -> Result<Response, Refusal> {
         };
         let result = call.network.query(&call.caller, &query).await?;
         if let Some(record) = result.events.first() {
-            out.insert(name.to_owned(), serde_json::from_str(record.event.json()).unwrap_or_default());
+            out.insert(name.to_owned(), serde_json::from_str(&record.event.json()).unwrap_or_default());
         }
     }
     Ok(wire::ok(&json!({ "channels": out })))

@@ -242,8 +242,8 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
-            events: (page.events.iter().map(|e| event_of(&crate::wire::event_json(e, marks))))
-                .chain(page.checks.iter().map(|check| event_of(check.json())))
+            events: (page.events.iter().map(|e| event_of(&e.event, marks)))
+                .chain(page.checks.iter().map(|check| event_of(check, false)))
                 .collect(),
         }))
     }
@@ -285,28 +285,21 @@ impl Service {
             Err(fault) => return failed(fault),
             Ok(accepted) => accepted,
         };
-        let mut response = accepted.response.as_ref().map(|e| event_of(e.json()));
+        let mut response = accepted.response.as_ref().map(|e| event_of(e, false));
         if let Some(query) = &answered.query {
             let page = match call.network.query(&call.caller, query).await {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };
             let payload = crate::wire::page_json(&page, false);
-            response = Some(event_of(
-                crate::wire::server_event(
-                    "network.events.response",
-                    "core",
-                    call.network.id(),
-                    &payload,
-                    Some(&event_id),
-                )
-                .json(),
-            ));
+            let kind = "network.events.response";
+            let event = crate::wire::server_event(kind, "core", call.network.id(), &payload, Some(&event_id));
+            response = Some(event_of(&event, false));
         }
         pb::SendResult {
             seq: accepted.seq.unwrap_or(0),
             duplicate: accepted.duplicate,
-            event: accepted.event.as_ref().map(|r| event_of(r.event.json())),
+            event: accepted.event.as_ref().map(|r| event_of(&r.event, false)),
             response,
             error: None,
             event_id,

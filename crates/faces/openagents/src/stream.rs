@@ -43,7 +43,7 @@ pub enum Frame {
 
 impl Frame {
     fn of(event: &Event) -> Frame {
-        Frame::Text(Bytes::copy_from_slice(event.json().as_bytes()))
+        Frame::Text(Bytes::from(event.json()))
     }
 
     /// Each event as a text of its own.
@@ -182,7 +182,7 @@ impl Conversation {
 
 /// A refusal that the carrier itself gives, as a text.
 pub fn error_line(fault: &Fault) -> Bytes {
-    Bytes::copy_from_slice(wire::error_event(fault, None, "core", "local").json().as_bytes())
+    Bytes::from(wire::error_event(fault, None, "core", "local").json())
 }
 
 /// An array is its elements; anything else, and an array that is too long, is left for the node to refuse in its turn.
@@ -380,7 +380,7 @@ impl Renderer {
     /// A refusal of the whole stream, before it is closed.
     pub fn refusal(&self, code: ErrorCode) -> Bytes {
         let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
-        Bytes::copy_from_slice(error.json().as_bytes())
+        Bytes::from(error.json())
     }
 
     /// One ack for all events accepted by a commit.
@@ -406,7 +406,7 @@ async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> L
                         let attempt = attempts.binary_search_by_key(&record.event.seq, |a| a.seq);
                         let text = match attempt.ok().and_then(|at| attempts.get(at)) {
                             Some(a) if a.tracked => record.event.tracked_json(a.attempt),
-                            _ => record.event.json().to_owned(),
+                            _ => record.event.json(),
                         };
                         bytes += text.len();
                         looked.frames.push(Frame::Text(Bytes::from(text)));

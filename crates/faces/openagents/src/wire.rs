@@ -35,7 +35,7 @@ pub(crate) fn ok(data: &Value) -> Response {
 
 /// An event as a read shows it: with delivery marks where it expects an ack.
 pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
-    if marks { record.event.tracked_json(1) } else { record.event.json().to_owned() }
+    if marks { record.event.tracked_json(1) } else { record.event.json() }
 }
 
 /// The page of `GET /v1/events` and `network.events.response`.
@@ -43,7 +43,7 @@ pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
     let QueryResult { events, checks, has_more, next, .. } = page;
     let mut out = String::from("{\"events\":[");
     let shown = events.iter().map(|record| event_json(record, marks));
-    let asked = checks.iter().map(|check| check.json().to_owned());
+    let asked = checks.iter().map(|check| check.json());
     for (i, event) in shown.chain(asked).enumerate() {
         if i > 0 {
             out.push(',');
@@ -85,12 +85,16 @@ fn push_promise(out: &mut String, answered: &Answered, accepted: &Accepted) {
 /// The answer to an accepted `POST /v1/events`: the event after mods and what the ack says.
 pub(crate) fn accepted(answered: &Answered, response: Option<&str>) -> Response {
     let Ok(accepted) = &answered.result else { return ok_raw("null") };
-    let event = accepted.event.as_ref().map(|record| record.event.json());
-    let size = event.map_or(0, str::len) + response.map_or(0, str::len) + 256;
+    let event = accepted.event.as_ref().map(|record| &record.event);
+    let size = event.map_or(0, Event::json_len) + response.map_or(0, str::len) + 256;
     let mut out = String::with_capacity(size);
     out.push_str(OK);
-    match event.and_then(|text| text.strip_suffix('}')) {
-        Some(open) => out.push_str(open),
+    match event {
+        Some(event) => {
+            event.push_json_to(&mut out);
+            // Its closing brace: what the ack says goes inside.
+            out.pop();
+        }
         None => {
             out.push_str("{\"id\":");
             push_string(&mut out, accepted.event_id());

@@ -12,14 +12,14 @@ impl Task {
         if record.received.is_some() {
             self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
         }
-        self.recent_bytes += record.event.json().len();
+        self.recent_bytes += record.event.weight();
         self.recent.push_back(record);
         // Never forgets what is not committed yet: the store does not know it.
         while (self.recent.len() > RECENT_EVENTS || self.recent_bytes > RECENT_BYTES)
             && self.recent.front().is_some_and(|r| r.event.seq <= self.committed)
         {
             if let Some(old) = self.recent.pop_front() {
-                self.recent_bytes = self.recent_bytes.saturating_sub(old.event.json().len());
+                self.recent_bytes = self.recent_bytes.saturating_sub(old.event.weight());
                 let key = old.received.map(|_| id_key(old.event.id()));
                 if let Some(key) = key.filter(|key| self.recent_ids.get(key) == Some(&old.event.seq)) {
                     self.recent_ids.remove(&key);

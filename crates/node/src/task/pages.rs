@@ -68,7 +68,7 @@ impl Task {
                 return Wants::Leave;
             }
             taken += 1;
-            bytes += record.event.json().len();
+            bytes += record.event.json_len();
             Wants::Take
         });
         self.sessions = sessions;

@@ -577,7 +577,7 @@ pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str
     };
     for config in observers.filter(|config| !sender.is_behind(config)) {
         let mods: Arc<[ModConfig]> = Arc::default();
-        let check = check(state, config, Step::Observe, event.json().to_owned(), sender, mods);
+        let check = check(state, config, Step::Observe, event.json(), sender, mods);
         fx.after.push(Effect::Observe(Box::new(check)));
     }
 }

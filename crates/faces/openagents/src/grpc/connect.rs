@@ -1,10 +1,10 @@
 //! `Connect`: the stream conversation as protobuf events both ways.
 
-use super::map::{Gathered, event_of, refused};
+use super::map::{Gathered, events_of, refused};
 use super::{Events, pb};
 use crate::app::App;
 use crate::auth::{self, Params};
-use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
+use crate::stream::{Conversation, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
 use futures_util::Stream;
 use rialto_model::{ErrorCode, Fault, limits};
@@ -152,8 +152,7 @@ async fn write(mut renderer: Renderer, mut inbox: Inbox, tx: mpsc::Sender<Batch>
             if rendered.joined {
                 gauge.joined.store(true, Ordering::Release);
             }
-            let texts = rendered.frames.into_iter().flat_map(Frame::into_texts);
-            let mut batch: Batch = texts.filter_map(|t| std::str::from_utf8(&t).ok().map(event_of)).map(Ok).collect();
+            let mut batch: Batch = rendered.frames.iter().flat_map(events_of).map(Ok).collect();
             let close = rendered.close;
             if let Some(error) = close.and_then(|c| c.error) {
                 batch.push(Err(refused(&error.into(), None)));

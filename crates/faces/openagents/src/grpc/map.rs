@@ -2,10 +2,11 @@
 
 use super::pb;
 use crate::error::statuses;
+use crate::stream::Frame;
 use bytes::Bytes;
 use prost::Message as _;
-use rialto_model::Fault;
 use rialto_model::json::push_string_bytes;
+use rialto_model::{Event, Fault};
 use rialto_node::Texts;
 use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -56,18 +57,17 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
 fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     block.extend_from_slice(b"{\"type\":");
     push_string_bytes(block, &event.r#type);
-    for (name, value) in [
-        (&b",\"id\":"[..], &event.id),
-        (b",\"source\":", &event.source),
-        (b",\"target\":", &event.target),
-        (b",\"network\":", &event.network),
-        (b",\"visibility\":", &event.visibility),
-    ] {
+    let mut text = |name: &[u8], value: &str| {
         if !value.is_empty() {
             block.extend_from_slice(name);
             push_string_bytes(block, value);
         }
-    }
+    };
+    text(b",\"id\":", &event.id);
+    text(b",\"source\":", &event.source);
+    text(b",\"target\":", &event.target);
+    text(b",\"network\":", &event.network);
+    text(b",\"visibility\":", &event.visibility);
     if event.timestamp != 0 {
         block.extend_from_slice(format!(",\"timestamp\":{}", event.timestamp).as_bytes());
     }
@@ -80,8 +80,33 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     block.push(b'}');
 }
 
+/// The protobuf form of an event, with delivery marks if an ack is expected.
+pub(super) fn event_of(event: &Event, marks: bool) -> pb::Event {
+    let metadata =
+        if marks { event.tracked_metadata(1).into() } else { Bytes::copy_from_slice(event.metadata().as_bytes()) };
+    pb::Event {
+        id: event.id().to_owned(),
+        r#type: event.kind().to_owned(),
+        source: event.source().to_owned(),
+        target: event.target().to_owned(),
+        payload: Bytes::copy_from_slice(event.payload().as_bytes()),
+        metadata,
+        timestamp: i64::try_from(event.timestamp).unwrap_or(i64::MAX),
+        network: event.network().to_owned(),
+        visibility: event.visibility.as_str().to_owned(),
+    }
+}
+
+/// What a frame says, as messages.
+pub(super) fn events_of(frame: &Frame) -> Vec<pb::Event> {
+    match frame {
+        Frame::Text(text) => std::str::from_utf8(text).ok().map(text_of).into_iter().collect(),
+        Frame::Shared(part) => part.records().iter().map(|r| event_of(&r.event, part.is_tracked())).collect(),
+    }
+}
+
 /// The protobuf form of our own canonical JSON.
-pub(super) fn event_of(json: &str) -> pb::Event {
+fn text_of(json: &str) -> pb::Event {
     // Bounds are for what clients send: a page of events is larger than any event.
     match serde_json::from_str::<Own<'_>>(json) {
         Ok(own) => pb::Event {
@@ -161,8 +186,8 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
         let large = format!("{{\"deep\":{deep},\"text\":\"{}\"}}", "x".repeat(2 << 20));
         let page = crate::wire::server_event("network.events.response", "agent:a", "a1b2c3d4", &large, None);
-        assert_eq!(event_of(page.json()).payload.len(), large.len());
-        assert_eq!(event_of(std::str::from_utf8(frame).unwrap()), event);
+        assert_eq!(text_of(&page.json()).payload.len(), large.len());
+        assert_eq!(text_of(std::str::from_utf8(frame).unwrap()), event);
     }
 
     #[test]
