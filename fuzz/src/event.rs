@@ -1,6 +1,6 @@
 //! Events: what parses is within its bounds, and written as an event it parses to the same.
 
-use rialto_model::event::TEXT_MEMBERS;
+use rialto_model::event::{Beginning, TEXT_MEMBERS};
 use rialto_model::metadata::Metadata;
 use rialto_model::{Address, Envelope, Event, EventParts, Visibility, limits};
 use serde_json::Value;
@@ -8,7 +8,11 @@ use serde_json::value::RawValue;
 
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let envelope = match Envelope::parse(text) {
+    let mut beginning = Beginning::default();
+    let first = Envelope::parse_after(text, &mut beginning);
+    // An event reads the same when one before began like it.
+    assert_eq!(first, Envelope::parse_after(text, &mut beginning), "{text}");
+    let envelope = match first {
         Ok(envelope) => envelope,
         Err(unreadable) => {
             // A refusal can be told to whoever sent it.

@@ -33,6 +33,7 @@ use named::BlobChanges;
 use park::{Given, Lane, Source};
 use rialto_engine::input::Joined;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
+use rialto_model::event::Beginning;
 use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
 use serde_json::Value;
@@ -99,6 +100,8 @@ pub(crate) struct Task {
     flights: VecDeque<Flight>,
     next_flight: u64,
     fx: Effects,
+    /// How the event before began.
+    beginning: Beginning,
     /// How many of the effects belong to accepted inputs.
     decided_after: usize,
     /// Decided and applied, not yet handed to the log.
@@ -199,6 +202,7 @@ impl Task {
             flights: VecDeque::new(),
             next_flight: 0,
             fx: Effects::default(),
+            beginning: Beginning::default(),
             decided_after: 0,
             open,
             spoiled: None,

@@ -1,39 +1,77 @@
 //! Events as most are written, read in one pass: members by their names, header texts without escapes, each name once.
 //!
 //! Invariant: what this accepts, the full parser accepts with the same result; whatever is unusual, wrong or doubtful is
-//! left to it. Reading the envelope was a third of what a published event cost the server.
+//! left to it. Reading the envelope was a third of what a published event cost the server. An event that begins with the
+//! very bytes of one that was read before is read from its payload on.
 
-use super::{TEXT_MEMBERS, Visibility};
-use crate::limits;
+use super::{TEXT_MEMBERS, Visibility, is_event_type};
+use crate::{EventId, limits};
 
 /// Nesting beyond this is left to the full parser.
 const DEPTH_MAX: usize = 32;
+/// Longer beginnings are not remembered.
+const BEGINNING_BYTES_MAX: usize = 512;
 
-/// The members of a plain event.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Plain<'a> {
-    pub(super) id: Option<&'a str>,
-    pub(super) kind: Option<&'a str>,
-    pub(super) source: Option<&'a str>,
-    pub(super) target: Option<&'a str>,
-    pub(super) payload: Option<&'a str>,
-    pub(super) metadata: Option<&'a str>,
-    pub(super) network: Option<&'a str>,
+/// A stretch of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span(usize, usize);
+
+impl Span {
+    pub(super) fn of(self, text: &str) -> Option<&str> {
+        text.get(self.0..self.1)
+    }
+}
+
+/// Where the members of a plain event are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Plain {
+    pub(super) id: Option<Span>,
+    pub(super) kind: Option<Span>,
+    pub(super) source: Option<Span>,
+    pub(super) target: Option<Span>,
+    pub(super) payload: Option<Span>,
+    pub(super) metadata: Option<Span>,
+    pub(super) network: Option<Span>,
     pub(super) visibility: Option<Visibility>,
     /// The payload has one of [`TEXT_MEMBERS`].
     pub(super) may_hold_text: bool,
 }
 
-/// Reads a plain event; none if it is anything else.
-pub(super) fn read(text: &str) -> Option<Plain<'_>> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, texts: false };
+/// How an event began that was read before, up to its payload: events of one sender mostly begin alike.
+#[derive(Debug, Default)]
+pub struct Beginning {
+    text: String,
+    plain: Plain,
+}
+
+impl Beginning {
+    fn remember(&mut self, text: &str, plain: Plain) {
+        self.text.clear();
+        self.text.push_str(text);
+        self.plain = plain;
+    }
+}
+
+/// Reads a plain event; none if it is anything else, or its type or id is no legal one.
+pub(super) fn read(text: &str, beginning: &mut Beginning) -> Option<Plain> {
+    let mut scan = Scan { bytes: text.as_bytes(), at: 0, texts: false };
     let mut out = Plain::default();
-    scan.skip_space();
-    scan.expect(b'{')?;
-    loop {
+    let mut begun = None;
+    let known = !beginning.text.is_empty() && scan.bytes.starts_with(beginning.text.as_bytes());
+    let mut member = if known {
+        out = beginning.plain;
+        scan.at = beginning.text.len();
+        Member::Payload
+    } else {
         scan.skip_space();
-        match scan.member()? {
+        scan.expect(b'{')?;
+        scan.skip_space();
+        scan.member()?
+    };
+    loop {
+        match member {
             Member::Payload => {
+                begun = Some((scan.at, out)).filter(|_| !known);
                 scan.texts = false;
                 once(&mut out.payload, scan.object()?)?;
                 out.may_hold_text = scan.texts;
@@ -44,7 +82,7 @@ pub(super) fn read(text: &str) -> Option<Plain<'_>> {
             Member::Source => once(&mut out.source, scan.plain_string()?)?,
             Member::Target => once(&mut out.target, scan.plain_string()?)?,
             Member::Network => once(&mut out.network, scan.plain_string()?)?,
-            Member::Visibility => once(&mut out.visibility, Visibility::from_wire(scan.plain_string()?)?)?,
+            Member::Visibility => once(&mut out.visibility, Visibility::from_wire(scan.plain_string()?.of(text)?)?)?,
         }
         scan.skip_space();
         match scan.next()? {
@@ -52,9 +90,27 @@ pub(super) fn read(text: &str) -> Option<Plain<'_>> {
             b'}' => break,
             _ => return None,
         }
+        scan.skip_space();
+        member = scan.member()?;
     }
     scan.skip_space();
-    (scan.at == scan.bytes.len()).then_some(out)
+    if scan.at != scan.bytes.len() || out.id.is_some_and(|id| !id.of(text).is_some_and(EventId::is_legal)) {
+        return None;
+    }
+    if !known {
+        if !out.kind?.of(text).is_some_and(is_event_type) {
+            return None;
+        }
+        // An id is another one each time, and metadata often is.
+        if let Some((at, plain)) = begun
+            && (plain.kind.is_some(), plain.id, plain.metadata) == (true, None, None)
+            && at <= BEGINNING_BYTES_MAX
+            && let Some(text) = text.get(..at)
+        {
+            beginning.remember(text, plain);
+        }
+    }
+    Some(out)
 }
 
 /// A member of an event.
@@ -87,7 +143,6 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
 }
 
 struct Scan<'a> {
-    text: &'a str,
     bytes: &'a [u8],
     at: usize,
     /// The object that was read last has a member that holds text.
@@ -125,7 +180,7 @@ const fn plain_bytes(word: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
 }
 
-impl<'a> Scan<'a> {
+impl Scan<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -188,13 +243,13 @@ impl<'a> Scan<'a> {
     }
 
     /// A string without escapes.
-    fn plain_string(&mut self) -> Option<&'a str> {
+    fn plain_string(&mut self) -> Option<Span> {
         self.expect(b'"')?;
         let start = self.at;
         self.skip_plain();
-        let text = self.text.get(start..self.at)?;
+        let end = self.at;
         self.expect(b'"')?;
-        Some(text)
+        Some(Span(start, end))
     }
 
     /// A string; escapes by number are left to the full parser, which looks for halves of surrogate pairs.
@@ -215,13 +270,13 @@ impl<'a> Scan<'a> {
     }
 
     /// A whole object on one line.
-    fn object(&mut self) -> Option<&'a str> {
+    fn object(&mut self) -> Option<Span> {
         let start = self.at;
         if self.peek()? != b'{' {
             return None;
         }
         self.value(1)?;
-        self.text.get(start..self.at)
+        Some(Span(start, self.at))
     }
 
     fn value(&mut self, depth: usize) -> Option<()> {
@@ -335,11 +390,36 @@ mod tests {
                 let mut text = vec![b'x'; 200];
                 text[len] = byte;
                 let text = String::from_utf8(text).unwrap();
-                let mut scan = Scan { text: &text, bytes: text.as_bytes(), at: 0, texts: false };
+                let mut scan = Scan { bytes: text.as_bytes(), at: 0, texts: false };
                 scan.skip_plain();
                 assert_eq!(scan.at, len, "{byte}");
             }
         }
+    }
+
+    fn alone(text: &str) -> Option<Plain> {
+        read(text, &mut Beginning::default())
+    }
+
+    #[test]
+    fn an_event_that_begins_like_one_before_is_read_from_its_payload_on() {
+        let mut beginning = Beginning::default();
+        let head = r#"{"type":"a.b","source":"agent:a","target":"channel/é","payload":"#;
+        for rest in [r#"{"a":1}}"#, r#"{"text":"x"},"metadata":{"b":2}}"#, "{}}", r#"{},"id":"e1"}"#] {
+            let text = format!("{head}{rest}");
+            assert_eq!(read(&text, &mut beginning), alone(&text), "{text}");
+            assert!(alone(&text).is_some());
+            assert_eq!(beginning.text, head);
+        }
+        for rest in ["1}", "{}", r#"{},"type":"a.c"}"#, r#"{},"payload":{}}"#, r#"{},"id":"-"}"#, ""] {
+            assert_eq!(read(&format!("{head}{rest}"), &mut beginning), None, "{rest}");
+        }
+        assert!(read(r#"{"id":"e1","type":"a.b","target":"core","payload":{}}"#, &mut beginning).is_some());
+        assert!(read(r#"{"type":"A.b","target":"core","payload":{}}"#, &mut beginning).is_none());
+        assert_eq!(beginning.text, head, "what has an id, or is refused, is not remembered");
+        let long = format!(r#"{{"type":"a.b","target":"{}","payload":{{}}}}"#, "x".repeat(BEGINNING_BYTES_MAX));
+        assert!(read(&long, &mut beginning).is_some());
+        assert_eq!(beginning.text, head);
     }
 
     #[test]
@@ -348,12 +428,13 @@ mod tests {
             r#" {"type":"a.b", "source":"agent:a","target":"channel/é","id":"e1","network":"n","visibility":"direct",
             "payload":{},"metadata":{}}"#
                 .replace('\n', " ");
-        let plain = read(&text).unwrap();
-        assert_eq!((plain.kind, plain.target, plain.payload), (Some("a.b"), Some("channel/é"), Some("{}")));
+        let plain = alone(&text).unwrap();
+        let part = |span: Option<Span>| span.unwrap().of(&text).unwrap();
+        assert_eq!((part(plain.kind), part(plain.target), part(plain.payload)), ("a.b", "channel/é", "{}"));
         assert_eq!(plain.visibility, Some(Visibility::Direct));
         let payload = r#"{"a":[1,-0.5e+3,"x\n\"",{"b":null}],"c": true ,"d":[] }"#;
-        let text = format!(r#"{{"payload":{payload}}}"#);
-        assert_eq!(read(&text).unwrap().payload, Some(payload));
+        let text = format!(r#"{{"payload":{payload},"type":"a.b"}}"#);
+        assert_eq!(alone(&text).unwrap().payload.unwrap().of(&text), Some(payload));
     }
 
     #[test]
@@ -385,9 +466,9 @@ mod tests {
             r#"{"payload":{"a":-}}"#,
             r#"{"payload":{"a":1e}}"#,
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(alone(text), None, "{text}");
         }
         let deep = format!(r#"{{"payload":{{"a":{}1{}}}}}"#, "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
-        assert_eq!(read(&deep), None);
+        assert_eq!(alone(&deep), None);
     }
 }

@@ -71,7 +71,7 @@ impl Task {
         let Ok(text) = simdutf8::basic::from_utf8(frame) else {
             return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text"))));
         };
-        let envelope = match Envelope::parse(text) {
+        let envelope = match Envelope::parse_after(text, &mut self.beginning) {
             Ok(envelope) => envelope,
             Err(_) if is_long_batch(text) => {
                 let what = format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX);

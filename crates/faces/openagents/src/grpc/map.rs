@@ -63,7 +63,6 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
             push_string_bytes(block, value);
         }
     };
-    text(b",\"id\":", &event.id);
     text(b",\"source\":", &event.source);
     text(b",\"target\":", &event.target);
     text(b",\"network\":", &event.network);
@@ -76,6 +75,11 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
             block.extend_from_slice(name);
             block.extend_from_slice(value);
         }
+    }
+    // Behind what a sender's events have in common: they begin alike.
+    if !event.id.is_empty() {
+        block.extend_from_slice(b",\"id\":");
+        push_string_bytes(block, &event.id);
     }
     block.push(b'}');
 }
