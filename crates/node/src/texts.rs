@@ -17,6 +17,12 @@ impl Texts {
         Texts { block, spans: Vec::new() }
     }
 
+    /// A block and where its texts lie; a range outside the block counts as an empty text.
+    pub fn marked(block: Bytes, mut spans: Vec<Range<usize>>) -> Texts {
+        spans.iter_mut().filter(|span| block.get((*span).clone()).is_none()).for_each(|span| *span = 0..0);
+        Texts { block, spans }
+    }
+
     /// The whole block is one text.
     pub fn one(text: Bytes) -> Texts {
         let whole = 0..text.len();
@@ -112,6 +118,8 @@ mod tests {
         assert_eq!((texts.len(), texts.bytes()), (4, 11));
         let pieces = texts.pieces(3);
         assert_eq!(pieces.iter().map(Texts::len).collect::<Vec<_>>(), [3, 1]);
+        let outside = Texts::marked(Bytes::from_static(b"ab"), vec![0..1, 1..3, 1..2]);
+        assert_eq!(outside.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"b"]);
         let gathered: Texts = ["a", "", "bc"].into_iter().collect();
         assert_eq!(gathered.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bc"]);
     }

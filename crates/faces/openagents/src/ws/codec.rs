@@ -119,11 +119,13 @@ pub(crate) struct Decoder {
     /// Bytes to ask for, and bytes that came last.
     want: usize,
     came: usize,
+    /// Texts that came last.
+    texts: usize,
 }
 
 impl Decoder {
     pub(crate) fn new(max: usize) -> Decoder {
-        Decoder { buf: BytesMut::new(), message: None, max, want: READ_BYTES.0, came: 0 }
+        Decoder { buf: BytesMut::new(), message: None, max, want: READ_BYTES.0, came: 0, texts: 0 }
     }
 
     /// Where the next read goes. Every read is followed by [`Decoder::take`].
@@ -160,7 +162,7 @@ impl Decoder {
         self.came = came;
         let mut items = Vec::new();
         loop {
-            let (mut at, mut spans) = (0, Vec::new());
+            let (mut at, mut spans) = (0, Vec::with_capacity(self.texts));
             let end = loop {
                 match self.frame(&mut at, &mut spans, &mut items) {
                     Ok(true) => {}
@@ -170,9 +172,9 @@ impl Decoder {
                 }
             };
             if !spans.is_empty() {
-                let mut texts = Texts::of(self.buf.split_to(at).freeze());
-                spans.into_iter().for_each(|span| texts.mark(span));
-                items.push(Item::Texts(texts));
+                // As many as that come again, mostly.
+                self.texts = spans.len();
+                items.push(Item::Texts(Texts::marked(self.buf.split_to(at).freeze(), spans)));
             } else {
                 bytes::Buf::advance(&mut self.buf, at);
             }
