@@ -197,7 +197,7 @@ pub(crate) fn create(
     draft.retarget(&made.name, made.id);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     sessions::began(state, &made, text(&payload, "title").is_some(), now, fx);
-    accepted.result = Some(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
+    accepted.says(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
     Ok(accepted)
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn delete(
     draft.retarget(&name, id);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::ChannelStatus { channel: id, status: ChannelStatus::Deleted });
-    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    accepted.says(json!({ "channel": format!("channel/{name}") }));
     Ok(accepted)
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn join(
         }
     }
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "channel": format!("channel/{channel_name}"), "participants": participants }));
+    accepted.says(json!({ "channel": format!("channel/{channel_name}"), "participants": participants }));
     Ok(accepted)
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn leave(
     if sits {
         fx.change(Change::Unseated { channel: id, member: who });
     }
-    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    accepted.says(json!({ "channel": format!("channel/{name}") }));
     Ok(accepted)
 }
 

@@ -139,8 +139,8 @@ pub(crate) fn response(
 }
 
 pub(crate) fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
-    let event_id = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).to_owned();
-    Accepted { named: Some(event_id), response: Some(response), ..Accepted::default() }
+    let named = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).into();
+    Accepted { named: Some(named), response: Some(response), ..Accepted::default() }
 }
 
 fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {

@@ -86,7 +86,8 @@ fn first_answer(state: &State, record: &Arc<EventRecord>) -> Accepted {
         duplicate: true,
         result: channels::result_again(state, first.kind(), first.target())
             .or_else(|| work::result_again(state, record))
-            .or_else(|| invites::result_again(record)),
+            .or_else(|| invites::result_again(record))
+            .map(Box::new),
         event: Some(record.clone()),
         ..Accepted::default()
     }

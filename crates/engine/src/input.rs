@@ -158,13 +158,13 @@ pub struct Joined {
 #[derive(Debug, Clone, Default)]
 pub struct Accepted {
     /// The id it is answered under where that is not its event's: of an ack, a query, a ping, a join sent again.
-    pub named: Option<String>,
+    pub named: Option<Box<str>>,
     /// Its position, if it has one.
     pub seq: Option<Seq>,
     /// It was there already.
     pub duplicate: bool,
-    /// The `result` member of the ack.
-    pub result: Option<Value>,
+    /// The `result` member of the ack. Few have one, and all are moved about.
+    pub result: Option<Box<Value>>,
     /// A response event that follows the ack.
     pub response: Option<Arc<Event>>,
     /// The event as committed or signalled.
@@ -178,6 +178,11 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// Gives the ack a `result`.
+    pub(crate) fn says(&mut self, result: Value) {
+        self.result = Some(Box::new(result));
+    }
+
     /// The event's id.
     pub fn event_id(&self) -> &str {
         self.named.as_deref().or(self.event.as_ref().map(|e| e.event.id())).unwrap_or_default()

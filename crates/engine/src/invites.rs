@@ -197,7 +197,7 @@ fn create(
     }
     draft.payload = Some(wish.to_string());
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "invitation_id": id, "expires_at": invite.expires_at }));
+    accepted.says(json!({ "invitation_id": id, "expires_at": invite.expires_at }));
     fx.change(Change::Invited { invitation: id.into(), record: invite });
     Ok(accepted)
 }
@@ -285,7 +285,7 @@ fn accept(
     let (member, address) = (draft.member, draft.address.to_string());
     let mut out = emit::commit(state, live, draft, now, fx)?;
     accepted(state, &id, member, &address, now, fx);
-    out.result = Some(json!({ "invitation_id": id, "status": "accepted" }));
+    out.says(json!({ "invitation_id": id, "status": "accepted" }));
     Ok(out)
 }
 
@@ -304,7 +304,7 @@ fn reject(
     }
     let mut out = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::InviteUsed { invitation: id.as_str().into(), ended: true });
-    out.result = Some(json!({ "invitation_id": id, "status": "rejected" }));
+    out.says(json!({ "invitation_id": id, "status": "rejected" }));
     Ok(out)
 }
 

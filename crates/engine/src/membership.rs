@@ -145,7 +145,7 @@ pub(crate) fn join(
         joined: Some(Box::new(Joined { session, issued, window, resume_after, replay: wish.replay, batch_acks })),
         ..Accepted::default()
     };
-    accepted.result = Some(json!({
+    accepted.says(json!({
         "network_id": state.book.id, "address": address_text, "agent_name": address.bare_name(), "role": role.as_str(),
         "status": "online", "verification": level, "heartbeat_ms": 30_000, "offline_after_ms": crate::presence::OFFLINE_AFTER_MS,
         "window": window, "head_id": Value::Null, "pending": pending,
@@ -496,7 +496,7 @@ pub(crate) fn leave(
     server_events::presence_signal(state, live, &address, role, false, now, fx);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     accepted.left = true;
-    accepted.result = Some(json!({ "address": address, "status": "offline" }));
+    accepted.says(json!({ "address": address, "status": "offline" }));
     Ok(accepted)
 }
 
@@ -551,7 +551,7 @@ pub(crate) fn remove_agent(
     if let (Some(address), Some(map)) = (new_master, result.as_object_mut()) {
         map.insert("new_master".into(), json!(address));
     }
-    accepted.result = Some(result);
+    accepted.says(result);
     Ok(accepted)
 }
 

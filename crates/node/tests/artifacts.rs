@@ -22,7 +22,7 @@ async fn open(dir: &Path) -> (Node, Network) {
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, Fault> {
     let answers = network.emit(caller, event.to_string().into()).await.unwrap();
-    answers.into_iter().next().unwrap().result.map(|accepted| accepted.result.unwrap_or_default())
+    answers.into_iter().next().unwrap().result.map(|accepted| *accepted.result.unwrap_or_default())
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

@@ -34,7 +34,7 @@ async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
     let answers = network.emit(caller, event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
     let accepted = answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}"));
-    accepted.result.unwrap_or_default()
+    *accepted.result.unwrap_or_default()
 }
 
 async fn join(network: &Network, name: &str, payload: Value) -> Arc<Caller> {

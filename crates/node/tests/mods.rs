@@ -33,7 +33,7 @@ fn operator() -> Arc<Caller> {
 async fn try_send(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, String> {
     let answers = network.emit(caller, event.to_string().into()).await.map_err(|f| f.code.as_str().to_owned())?;
     let answered = answers.into_iter().next().unwrap();
-    answered.result.map(|a| a.result.unwrap_or_default()).map_err(|f| f.code.as_str().to_owned())
+    answered.result.map(|a| *a.result.unwrap_or_default()).map_err(|f| f.code.as_str().to_owned())
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
     let answers = network.emit(caller, event.to_string().into()).await.unwrap();
-    answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
+    *answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

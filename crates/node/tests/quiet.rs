@@ -57,7 +57,7 @@ impl Stream {
                     Out::Signal(_) => signals += 1,
                     Out::Answers(mut list) => {
                         let answer = list.remove(0).result.unwrap();
-                        return (delivered, signals, answer.result.unwrap_or_default());
+                        return (delivered, signals, *answer.result.unwrap_or_default());
                     }
                     Out::Close(code) => panic!("closed: {code}"),
                 }

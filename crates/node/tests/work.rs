@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, Fault> {
     let answers = network.emit(caller, event.to_string().into()).await.unwrap();
-    answers.into_iter().next().unwrap().result.map(|accepted| accepted.result.unwrap_or_default())
+    answers.into_iter().next().unwrap().result.map(|accepted| *accepted.result.unwrap_or_default())
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

@@ -97,7 +97,7 @@ pub(super) fn forward(
     let result = json!({ "work": { "id": unit.id, "state": unit.state.as_str() } });
     draft.more.get_or_insert_with(|| Box::new(More::default())).work = Some(mark);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(result);
+    accepted.says(result);
     Ok(accepted)
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn result(
     let result = json!({ "work": { "id": unit.id, "state": to.as_str() } });
     draft.more.get_or_insert_with(|| Box::new(More::default())).work = Some(mark);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(result);
+    accepted.says(result);
     Ok(accepted)
 }
 

@@ -203,7 +203,7 @@ pub(crate) fn register(
     draft.payload = Some(without_content(said, content));
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     let change = if resource.version == 1 { "registered" } else { "updated" };
-    accepted.result = Some(json!({ "address": resource.address, "version": resource.version }));
+    accepted.says(json!({ "address": resource.address, "version": resource.version }));
     tell(state, live, &resource, change, now, fx);
     if let Some(placed) = placed.filter(|_| resource.content.is_some()) {
         files::uploaded(state, &placed, &resource, by, now, fx);
@@ -224,7 +224,7 @@ pub(crate) fn unregister(
     let (no, resource) = access::admit(state, address.as_str(), Some(draft.member), Operation::Admin)?;
     let by = Some(draft.member);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "address": resource.address }));
+    accepted.says(json!({ "address": resource.address }));
     end(state, live, no, resource, by, now, fx);
     Ok(accepted)
 }
@@ -343,7 +343,7 @@ pub(crate) fn update(
     draft.payload = Some(without_content(said, content));
     draft.route.stream = None;
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "address": next.address, "version": next.version }));
+    accepted.says(json!({ "address": next.address, "version": next.version }));
     tell(state, live, &next, "updated", now, fx);
     fx.change(Change::ResourceSet { resource: no, record: Box::new(next) });
     Ok(accepted)

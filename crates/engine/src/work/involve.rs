@@ -29,7 +29,7 @@ pub(crate) struct Involved {
 impl Involved {
     /// Answers the sender, and ends what depended on the unit.
     pub(crate) fn finish(self, state: &State, accepted: &mut Accepted, now: Clock, fx: &mut Effects) {
-        accepted.result = Some(json!({ "work": { "id": self.id, "state": self.state.as_str() } }));
+        accepted.says(json!({ "work": { "id": self.id, "state": self.state.as_str() } }));
         if self.cancels {
             expire::cancel_parts(state, self.unit, now, fx);
         }

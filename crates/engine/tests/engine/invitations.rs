@@ -22,7 +22,7 @@ fn world() -> World {
 
 fn invite(world: &mut World, by: &str, target: &str, payload: Value) -> Result<Value, rialto_model::Fault> {
     let event = json!({ "type": "workspace.invitation.created", "target": target, "payload": payload });
-    world.emit(by, event).map(|accepted| accepted.result.unwrap())
+    world.emit(by, event).map(|accepted| *accepted.result.unwrap())
 }
 
 fn with(invite: Option<&'static str>) -> Join {

@@ -75,7 +75,7 @@ fn a_client_makes_a_session_by_telling_of_it() {
             "payload": { "title": "Plans", "participants": ["c"], "note": 1 } })
     };
     let accepted = world.emit("agent:b", event("session-x")).unwrap();
-    assert_eq!(accepted.result.unwrap(), json!({ "channel": "channel/session-x", "name": "session-x" }));
+    assert_eq!(*accepted.result.unwrap(), json!({ "channel": "channel/session-x", "name": "session-x" }));
     let here = channel(&world, "session-x");
     assert_eq!((here.title.as_str(), here.title_manual, here.seated.len()), ("Plans", true, 2));
     let told = told(&world, "workspace.session.created");

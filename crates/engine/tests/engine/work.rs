@@ -63,7 +63,7 @@ fn a_request_is_opened_done_and_told() {
         "the executor learns the id"
     );
     let accepted = world.emit("agent:b", update(&id, "working")).unwrap();
-    assert_eq!(accepted.result.unwrap(), json!({ "work": { "id": id, "state": "working" } }));
+    assert_eq!(*accepted.result.unwrap(), json!({ "work": { "id": id, "state": "working" } }));
     assert_eq!(last_event(&world)["target"], "agent:a", "sent to core, it goes to the other side");
     let direct = json!({ "type": "work.update", "target": "agent:a", "payload": { "work": id, "progress": 0.5 } });
     world.emit("agent:b", direct).unwrap();

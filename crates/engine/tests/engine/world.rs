@@ -210,11 +210,11 @@ impl World {
 
     /// Joins with the network token.
     pub(crate) fn join(&mut self, address: &str) -> Value {
-        self.try_join(address, Join::token()).unwrap().result.unwrap()
+        *self.try_join(address, Join::token()).unwrap().result.unwrap()
     }
 
     pub(crate) fn join_with(&mut self, address: &str, payload: Value) -> Value {
-        self.try_join(address, Join::with(payload)).unwrap().result.unwrap()
+        *self.try_join(address, Join::with(payload)).unwrap().result.unwrap()
     }
 
     pub(crate) fn try_join(&mut self, address: &str, join: Join) -> Result<Accepted, Fault> {
@@ -429,7 +429,7 @@ impl World {
     /// An act on the core; gives its result.
     pub(crate) fn act(&mut self, source: &str, kind: &str, payload: Value) -> Result<Value, Fault> {
         let accepted = self.emit(source, json!({ "type": kind, "target": "core", "payload": payload }))?;
-        Ok(accepted.result.unwrap_or_default())
+        Ok(*accepted.result.unwrap_or_default())
     }
 
     pub(crate) fn admin(&mut self, op: AdminOp) -> Result<Value, Fault> {

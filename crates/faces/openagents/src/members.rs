@@ -82,7 +82,7 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         call.network.admin(rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned())).await?
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
-        one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
+        *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
     };
     let mut data = data;
     if let Some(map) = data.as_object_mut() {

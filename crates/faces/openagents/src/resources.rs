@@ -302,7 +302,7 @@ async fn accepted(call: &Call, event: &Value) -> Result<Value, Refusal> {
     let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
     let answered: Option<Answered> = answers.into_iter().next();
     let accepted = answered.ok_or(ErrorCode::Internal)?.result?;
-    Ok(accepted.result.unwrap_or_default())
+    Ok(*accepted.result.unwrap_or_default())
 }
 
 /// `POST /v1/invoke/{tool}`: calls a tool with the body as its input, and waits for what ends the call.

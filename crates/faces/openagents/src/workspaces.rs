@@ -323,7 +323,7 @@ pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
     let accepted = answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
     let plain = || Fault::new(ErrorCode::ModNotFound, "mod/workspace is not loaded, and the policy is not invite");
-    Ok(wire::ok(&accepted.result.ok_or_else(plain)?))
+    Ok(wire::ok(&*accepted.result.ok_or_else(plain)?))
 }
 
 /// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.

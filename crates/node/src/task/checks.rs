@@ -193,7 +193,7 @@ impl Task {
     pub(super) fn verdict_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
         let id = envelope.id.as_deref().map(str::to_owned);
         let result = self.verdict(caller, envelope, now).map(|()| {
-            let named = Some(id.clone().unwrap_or_else(|| self.own_id(now)));
+            let named = Some(id.clone().unwrap_or_else(|| self.own_id(now)).into());
             Accepted { named, ..Accepted::default() }
         });
         self.answered(id, result)

@@ -217,7 +217,7 @@ impl Task {
 
     /// Puts the secret of an invitation that was just made into its answer, and nowhere else.
     fn hand_over(&self, accepted: &mut Accepted, secret: &Secret) {
-        let result = accepted.result.as_mut().filter(|_| !accepted.duplicate).and_then(Value::as_object_mut);
+        let result = accepted.result.as_deref_mut().filter(|_| !accepted.duplicate).and_then(Value::as_object_mut);
         if let Some(map) = result.filter(|map| map.contains_key("invitation_id")) {
             map.insert("code".into(), secret.expose().into());
             map.insert("url".into(), crate::workspace::url(&self.shared.id, secret.expose()).into());
@@ -261,7 +261,8 @@ impl Task {
         let id = envelope.id.as_deref().map(str::to_owned);
         let result = self.try_ack(caller, envelope, now);
         let silent = result.is_ok();
-        let accepted = result.map(|()| Accepted { named: id.clone(), silent: true, ..Accepted::default() });
+        let accepted =
+            result.map(|()| Accepted { named: id.as_deref().map(Into::into), silent: true, ..Accepted::default() });
         Answered { silent, ..self.answered(id, accepted) }
     }
 
@@ -410,7 +411,7 @@ impl Task {
         Ok(match query {
             Ok(query) => {
                 let event_id = id.clone().unwrap_or_else(|| self.own_id(now));
-                let accepted = Accepted { named: Some(event_id), ..Accepted::default() };
+                let accepted = Accepted { named: Some(event_id.into()), ..Accepted::default() };
                 Answered { query: Some(Box::new(query)), ..self.answered(None, Ok(accepted)) }
             }
             Err(fault) => self.answered(id, Err(fault)),
@@ -492,7 +493,7 @@ impl Task {
             }
             let head = self.record_at(self.engine.state.book.head).ok().flatten();
             let head_id = head.map(|r| r.event.id().to_owned());
-            if let Some(map) = accepted.result.as_mut().and_then(Value::as_object_mut) {
+            if let Some(map) = accepted.result.as_deref_mut().and_then(Value::as_object_mut) {
                 map.insert("head_id".into(), head_id.into());
                 if let Some(session) = &session_id {
                     map.insert("session_id".into(), Value::from(session.as_ref()));
@@ -502,7 +503,7 @@ impl Task {
         let _ = self.decided(Ok(()));
         // Each join is an act of its own, also under an id that was used before: the answer names the id that was sent.
         if let (Ok(accepted), Some(sent)) = (&mut result, &id) {
-            accepted.named = Some(sent.clone());
+            accepted.named = Some(sent.as_str().into());
         }
         Ok(Answered { session_id, ..self.answered(id, result) })
     }
@@ -543,7 +544,7 @@ impl Task {
                 visibility: Visibility::Direct,
             },
         );
-        Accepted { named: Some(id), response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
+        Accepted { named: Some(id.into()), response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
     }
 }
 

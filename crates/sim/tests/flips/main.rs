@@ -36,7 +36,7 @@ pub(crate) fn flips(default: u64) -> u64 {
 async fn send(network: &Network, caller: &Arc<Caller>, event: &Value) -> Value {
     let answers = network.emit(caller, event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
-    answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}")).result.unwrap_or_default()
+    *answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}")).result.unwrap_or_default()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {

@@ -56,7 +56,7 @@ pub(crate) fn serve(
             return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{} is not served by you", wish.name)).into());
         }
         let mut accepted = emit::commit(state, live, draft, now, fx)?;
-        accepted.result = Some(manage::remove(state, live, &wish.name, now, fx)?);
+        accepted.says(manage::remove(state, live, &wish.name, now, fx)?);
         return Ok(accepted);
     }
     may_serve(state, id, &wish.name)?;
@@ -65,7 +65,7 @@ pub(crate) fn serve(
         room_for_one(state)?;
     }
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(manage::put(state, live, &config, now, fx));
+    accepted.says(manage::put(state, live, &config, now, fx));
     Ok(accepted)
 }
 

@@ -89,7 +89,7 @@ pub(super) fn create(
     whole.extend(told(state, &made).as_object().cloned().unwrap_or_default());
     draft.payload = Some(Value::Object(whole).to_string());
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.result = Some(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
+    accepted.says(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
     Ok(accepted)
 }
 
@@ -187,7 +187,7 @@ pub(super) fn update(
     draft.admitted = true;
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     wish.apply(channel, here, auto, fx);
-    accepted.result = Some(json!({ "channel": format!("channel/{name}") }));
+    accepted.says(json!({ "channel": format!("channel/{name}") }));
     Ok(accepted)
 }
 
