@@ -90,8 +90,18 @@ async fn join(client: &mut NetworkClient<Channel>, token: &str, name: &str) -> p
 }
 
 fn event(id: &str, target: &str) -> pb::Event {
-    let (id, target, r#type) = (id.to_owned(), target.to_owned(), "test.note.posted".to_owned());
-    pb::Event { id, target, r#type, payload: br#"{"n":1.50}"#.to_vec().into(), ..Default::default() }
+    let (id, target) = (id.to_owned().into(), target.to_owned().into());
+    pb::Event {
+        id,
+        target,
+        r#type: "test.note.posted".into(),
+        payload: br#"{"n":1.50}"#.to_vec().into(),
+        ..Default::default()
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
 }
 
 /// The error in the trailer.
@@ -215,7 +225,7 @@ async fn the_seven_unary_calls() {
     let error = results[1].error.as_ref().unwrap();
     assert_eq!((error.code.as_str(), error.event_id.as_str(), error.retryable), ("unknown_target", "s2", false));
     let stored = results[0].event.as_ref().unwrap();
-    assert_eq!((stored.source.as_str(), stored.visibility.as_str()), ("agent:alice", "direct"));
+    assert_eq!((&stored.source[..], &stored.visibility[..]), (&b"agent:alice"[..], &b"direct"[..]));
     assert_eq!(stored.payload.as_ref(), br#"{"n":1.50}"#);
     assert_eq!((results[0].seq + 1, results[0].seq), (results[3].seq, results[2].seq));
     // A request's response comes with its result.
@@ -227,19 +237,19 @@ async fn the_seven_unary_calls() {
     // Poll: pages, cursors and both ways to ack.
     let poll = |more: pb::PollRequest| bearing(more, &bob.session_id);
     let page = client.poll(poll(pb::PollRequest { limit: 1, ..Default::default() })).await.unwrap().into_inner();
-    assert_eq!((page.events[0].id.as_str(), page.has_more, page.oldest_id.as_str()), ("s1", true, "s1"));
+    assert_eq!((text(&page.events[0].id), page.has_more, page.oldest_id.as_str()), ("s1", true, "s1"));
     let marks: Value = serde_json::from_slice(&page.events[0].metadata).unwrap();
     assert_eq!(marks["attempt"], 1);
     let request = pb::PollRequest { ack_ids: vec!["s1".into()], ..Default::default() };
     let page = client.poll(poll(request)).await.unwrap().into_inner();
-    assert_eq!(page.events.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["s3"]);
+    assert_eq!(page.events.iter().map(|e| text(&e.id)).collect::<Vec<_>>(), ["s3"]);
     let request = pb::PollRequest { after: page.next_cursor, ..Default::default() };
     assert!(client.poll(poll(request)).await.unwrap().into_inner().events.is_empty(), "`after` acks");
     assert!(client.poll(poll(pb::PollRequest::default())).await.unwrap().into_inner().events.is_empty());
     let request =
         pb::PollRequest { view: "log".into(), r#type: "test.".into(), sort: "desc".into(), ..Default::default() };
     let log = client.poll(poll(request)).await.unwrap().into_inner();
-    assert_eq!(log.events.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["s3", "s1"]);
+    assert_eq!(log.events.iter().map(|e| text(&e.id)).collect::<Vec<_>>(), ["s3", "s1"]);
     assert_eq!((log.oldest_id.as_str(), log.newest_id.as_str()), ("s1", "s3"));
     // Filters, as HTTP has them.
     let mut said = event("t1", "channel/general");
@@ -262,7 +272,7 @@ async fn the_seven_unary_calls() {
     ] {
         loop {
             let page = client.poll(poll(request.clone())).await.map(tonic::Response::into_inner).unwrap_or_default();
-            let ids: Vec<&str> = page.events.iter().map(|e| e.id.as_str()).collect();
+            let ids: Vec<&str> = page.events.iter().map(|e| text(&e.id)).collect();
             // The search index follows behind the log.
             if ids == expected {
                 break;
@@ -354,6 +364,14 @@ async fn refusals_have_their_status_and_trailer() {
     let request = pb::SendRequest { events: vec![event("e", "core")], ..Default::default() };
     let results = client.send(request).await.unwrap().into_inner().results;
     assert_eq!(results[0].error.as_ref().unwrap().code, "unauthenticated", "events are judged one by one");
+    // What is not text is no event, also where it looks like the rest of one.
+    let bad = |target: &'static [u8]| pb::Event { target: target.into(), ..event("e", "core") };
+    let events =
+        vec![bad(b"\xFF"), bad(b"core\",\"source\":\"agent:bob\xC3"), bad(b"a\"b"), event("good", "agent:alice")];
+    let request = pb::SendRequest { events, ..Default::default() };
+    let results = client.send(bearing(request, &alice)).await.unwrap().into_inner().results;
+    let codes: Vec<&str> = results.iter().map(|r| r.error.as_ref().map_or("", |e| &e.code)).collect();
+    assert_eq!(codes, ["invalid_json", "invalid_json", "invalid_address", ""]);
 
     let path = format!("/v1/admin/networks/{}", node.network());
     let change = |status: &str| json!({ "status": status }).to_string();
@@ -382,7 +400,7 @@ async fn connect(client: &mut NetworkClient<Channel>, token: &str, first: pb::Ev
 }
 
 fn join_event(name: &str) -> pb::Event {
-    let (source, target) = (name.to_owned(), "core".to_owned());
+    let (source, target) = (name.to_owned().into(), "core".into());
     pb::Event { id: "j".into(), r#type: "network.agent.join".into(), source, target, ..Default::default() }
 }
 

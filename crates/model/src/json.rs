@@ -99,11 +99,15 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     if inner.contains('\\') { serde_json::from_str(raw).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
+fn needs_escapes(text: &[u8]) -> bool {
+    // Without an early end the look is a few instructions for many bytes.
+    let odd = |b: &u8| u8::from(*b == b'"') | u8::from(*b == b'\\') | u8::from(*b < 0x20);
+    text.iter().fold(0, |found, b| found | odd(b)) != 0
+}
+
 /// The inside of `text` as a JSON string, if it needs escapes there.
 pub(crate) fn escaped(text: &str) -> Option<String> {
-    // Without an early end the look is a few instructions for many bytes.
-    let odd = |b: u8| u8::from(b == b'"') | u8::from(b == b'\\') | u8::from(b < 0x20);
-    if text.bytes().fold(0, |found, b| found | odd(b)) == 0 {
+    if !needs_escapes(text.as_bytes()) {
         return None;
     }
     let quoted = serde_json::Value::from(text).to_string();
@@ -118,11 +122,11 @@ pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends `text` as a JSON string with its quotes to bytes.
-pub fn push_string_bytes(out: &mut Vec<u8>, text: &str) {
-    let escaped = escaped(text);
+/// Appends `text` as a JSON string with its quotes to bytes. What is not UTF-8 is none afterwards either.
+pub fn push_string_bytes(out: &mut Vec<u8>, text: &[u8]) {
+    let escaped = if needs_escapes(text) { std::str::from_utf8(text).ok().and_then(escaped) } else { None };
     out.push(b'"');
-    out.extend_from_slice(escaped.as_deref().unwrap_or(text).as_bytes());
+    out.extend_from_slice(escaped.as_deref().map_or(text, str::as_bytes));
     out.push(b'"');
 }
 

@@ -38,10 +38,10 @@ impl Draft {
 
     pub fn protobuf(&self) -> pb::Event {
         pb::Event {
-            id: self.id.clone(),
-            r#type: self.kind.to_owned(),
-            source: self.source.clone().unwrap_or_default(),
-            target: self.target.clone(),
+            id: self.id.clone().into(),
+            r#type: self.kind.to_owned().into(),
+            source: self.source.clone().unwrap_or_default().into(),
+            target: self.target.clone().into(),
             payload: self.payload.clone().into(),
             metadata: self.metadata.clone().into(),
             ..pb::Event::default()
@@ -89,17 +89,17 @@ impl Got {
     }
 
     pub fn of_protobuf(event: pb::Event) -> Result<Got, String> {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|e| e.to_string());
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string());
         Ok(Got {
-            id: event.id,
-            kind: event.r#type,
-            source: event.source,
-            target: event.target,
-            payload: text(event.payload.to_vec())?,
-            metadata: unmarked(&text(event.metadata.to_vec())?)?,
+            id: text(&event.id)?,
+            kind: text(&event.r#type)?,
+            source: text(&event.source)?,
+            target: text(&event.target)?,
+            payload: text(&event.payload)?,
+            metadata: unmarked(&text(&event.metadata)?)?,
             timestamp: event.timestamp,
-            network: event.network,
-            visibility: event.visibility,
+            network: text(&event.network)?,
+            visibility: text(&event.visibility)?,
         })
     }
 

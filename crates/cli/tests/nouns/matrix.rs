@@ -69,7 +69,7 @@ async fn one_matrix_for_query_poll_stream_search_and_mail() {
             ..Default::default()
         };
         let page = grpc.poll(bearing(request, &reader.bearer)).await.unwrap().into_inner();
-        let ids: Vec<String> = page.events.iter().map(|e| format!("\"{}\"", e.id)).collect();
+        let ids: Vec<String> = page.events.iter().map(|e| format!("\"{}\"", String::from_utf8_lossy(&e.id))).collect();
         assert_eq!(found(&ids.join(" ")), expected, "a poll of {who} over gRPC");
         if ["ana", "ben", "eve"].contains(&who) {
             let query = json!({ "type": "network.events.query", "target": "core", "payload": { "limit": 500 } });

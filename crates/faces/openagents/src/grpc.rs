@@ -3,6 +3,7 @@
 //! Every call goes through the same credentials, node and answers as HTTP; `Connect` is the stream conversation.
 
 mod connect;
+pub mod event;
 mod map;
 
 use crate::app::App;
@@ -11,7 +12,8 @@ use crate::error::Refusal;
 use crate::events;
 use axum::Router;
 use axum::http::HeaderMap;
-use map::{event_of, refused};
+use event::Event;
+use map::refused;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::command::Look;
 use rialto_node::{Answered, Query, View};
@@ -32,6 +34,8 @@ use tonic::{Request, Response, Status, Streaming};
 )]
 pub mod pb {
     tonic::include_proto!("rialto.v1");
+
+    pub use super::event::Event;
 }
 
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rialto.bin"));
@@ -242,8 +246,8 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
-            events: (page.events.iter().map(|e| event_of(&e.event, marks)))
-                .chain(page.checks.iter().map(|check| event_of(check, false)))
+            events: (page.events.iter().map(|e| Event::of(&e.event, marks)))
+                .chain(page.checks.iter().map(|check| Event::of(check, false)))
                 .collect(),
         }))
     }
@@ -285,7 +289,7 @@ impl Service {
             Err(fault) => return failed(fault),
             Ok(accepted) => accepted,
         };
-        let mut response = accepted.response.as_ref().map(|e| event_of(e, false));
+        let mut response = accepted.response.as_ref().map(|e| Event::of(e, false));
         if let Some(query) = &answered.query {
             let page = match call.network.query(&call.caller, query).await {
                 Ok(page) => page,
@@ -294,12 +298,12 @@ impl Service {
             let payload = crate::wire::page_json(&page, false);
             let kind = "network.events.response";
             let event = crate::wire::server_event(kind, "core", call.network.id(), &payload, Some(&event_id));
-            response = Some(event_of(&event, false));
+            response = Some(Event::of(&event, false));
         }
         pb::SendResult {
             seq: accepted.seq.unwrap_or(0),
             duplicate: accepted.duplicate,
-            event: accepted.event.as_ref().map(|r| event_of(&r.event, false)),
+            event: accepted.event.as_ref().map(|r| Event::of(&r.event, false)),
             response,
             error: None,
             event_id,

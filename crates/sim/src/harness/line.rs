@@ -51,7 +51,7 @@ impl Line {
         let endpoint = tonic::transport::Endpoint::new(format!("http://{address}")).ok()?;
         let channel = endpoint.connect().await.ok()?;
         let (out, outgoing) = mpsc::unbounded_channel();
-        out.send(pb::Event { network: network.id.clone(), ..protobuf(join) }).ok()?;
+        out.send(pb::Event { network: network.id.clone().into(), ..protobuf(join) }).ok()?;
         let outgoing = stream::unfold(outgoing, |mut from| async { from.recv().await.map(|event| (event, from)) });
         let mut request = tonic::Request::new(outgoing);
         request.metadata_mut().insert("authorization", format!("Bearer {}", network.token).parse().ok()?);
@@ -105,10 +105,10 @@ fn protobuf(event: &Value) -> pb::Event {
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let json = |name: &str| if event[name].is_null() { Vec::new() } else { event[name].to_string().into_bytes() };
     pb::Event {
-        id: text("id"),
-        r#type: text("type"),
-        source: text("source"),
-        target: text("target"),
+        id: text("id").into(),
+        r#type: text("type").into(),
+        source: text("source").into(),
+        target: text("target").into(),
         payload: json("payload").into(),
         metadata: json("metadata").into(),
         ..pb::Event::default()
@@ -117,8 +117,10 @@ fn protobuf(event: &Value) -> pb::Event {
 
 fn value(event: pb::Event) -> Value {
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().to_owned();
     json!({
-        "id": event.id, "type": event.r#type, "source": event.source, "target": event.target,
+        "id": text(&event.id), "type": text(&event.r#type), "source": text(&event.source),
+        "target": text(&event.target),
         "payload": json(&event.payload), "metadata": json(&event.metadata),
     })
 }

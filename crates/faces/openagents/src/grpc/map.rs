@@ -5,8 +5,8 @@ use crate::error::statuses;
 use crate::stream::Frame;
 use bytes::Bytes;
 use prost::Message as _;
+use rialto_model::Fault;
 use rialto_model::json::push_string_bytes;
-use rialto_model::{Event, Fault};
 use rialto_node::Texts;
 use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -57,7 +57,7 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
 fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     block.extend_from_slice(b"{\"type\":");
     push_string_bytes(block, &event.r#type);
-    let mut text = |name: &[u8], value: &str| {
+    let mut text = |name: &[u8], value: &[u8]| {
         if !value.is_empty() {
             block.extend_from_slice(name);
             push_string_bytes(block, value);
@@ -84,28 +84,11 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     block.push(b'}');
 }
 
-/// The protobuf form of an event, with delivery marks if an ack is expected.
-pub(super) fn event_of(event: &Event, marks: bool) -> pb::Event {
-    let metadata =
-        if marks { event.tracked_metadata(1).into() } else { Bytes::copy_from_slice(event.metadata().as_bytes()) };
-    pb::Event {
-        id: event.id().to_owned(),
-        r#type: event.kind().to_owned(),
-        source: event.source().to_owned(),
-        target: event.target().to_owned(),
-        payload: Bytes::copy_from_slice(event.payload().as_bytes()),
-        metadata,
-        timestamp: i64::try_from(event.timestamp).unwrap_or(i64::MAX),
-        network: event.network().to_owned(),
-        visibility: event.visibility.as_str().to_owned(),
-    }
-}
-
 /// What a frame says, as messages.
 pub(super) fn events_of(frame: &Frame) -> Vec<pb::Event> {
     match frame {
         Frame::Text(text) => std::str::from_utf8(text).ok().map(text_of).into_iter().collect(),
-        Frame::Shared(part) => part.records().iter().map(|r| event_of(&r.event, part.is_tracked())).collect(),
+        Frame::Shared(part) => part.records().iter().map(|r| pb::Event::of(&r.event, part.is_tracked())).collect(),
     }
 }
 
@@ -114,15 +97,15 @@ fn text_of(json: &str) -> pb::Event {
     // Bounds are for what clients send: a page of events is larger than any event.
     match serde_json::from_str::<Own<'_>>(json) {
         Ok(own) => pb::Event {
-            id: own.id,
-            r#type: own.kind,
-            source: own.source,
-            target: own.target,
+            id: own.id.into(),
+            r#type: own.kind.into(),
+            source: own.source.into(),
+            target: own.target.into(),
             payload: Bytes::copy_from_slice(own.payload.get().as_bytes()),
             metadata: Bytes::copy_from_slice(own.metadata.get().as_bytes()),
             timestamp: own.timestamp,
-            network: own.network,
-            visibility: own.visibility,
+            network: own.network.into(),
+            visibility: own.visibility.into(),
         },
         Err(error) => {
             tracing::error!(%error, "an event of our own cannot be read");
