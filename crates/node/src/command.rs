@@ -3,7 +3,7 @@
 use crate::delivery::Attempt;
 use crate::modport::Asked;
 use crate::outbox::Outbox;
-use crate::outgoing::Part;
+use crate::outgoing::{Part, Signal};
 use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
@@ -59,7 +59,7 @@ pub enum Out {
     /// Events to be read from the store, with their attempt numbers.
     Stored(Vec<Attempt>),
     /// An event that is never stored.
-    Signal(Arc<Event>),
+    Signal(Arc<Signal>),
     /// The stream ends; why.
     Close(ErrorCode),
 }

@@ -3,7 +3,7 @@
 
 use crate::command::Out;
 use crate::outbox::{Outbox, Refused};
-use crate::outgoing::Run;
+use crate::outgoing::{Run, Signal};
 use crate::window::{Sent, Window};
 use rialto_engine::input::Joined;
 use rialto_engine::{Route, SessionRef, State, StreamKey};
@@ -326,11 +326,12 @@ impl Sessions {
 
     /// Sends a signal to every live recipient.
     pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
+        let signal = Signal::new(event);
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
             let lagging = live.outbox.room() < limits::OUTBOX_FRAMES_MAX / 2;
             if !lagging && reaches(state, live.session.member, route) {
-                live.send(Out::Signal(event.clone()));
+                live.send(Out::Signal(signal.clone()));
                 self.dirty.push(*connection);
             }
         }
@@ -340,17 +341,18 @@ impl Sessions {
                 None => route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
-            !wanted || outbox.send(vec![Out::Signal(event.clone())]) != Err(Refused::Closed)
+            !wanted || outbox.send(vec![Out::Signal(signal.clone())]) != Err(Refused::Closed)
         });
     }
 
     /// Hands a member what it is asked as the server of a mod: by its newest stream, or else to one that it reads. Asked
     /// is also who does not want to be disturbed.
     pub(crate) fn ask(&mut self, member: u32, event: &Arc<rialto_model::Event>) -> bool {
+        let signal = Signal::new(event);
         for connection in self.by_member.get(&member).into_iter().flatten().rev() {
             let Some(live) = self.by_connection.get_mut(connection) else { continue };
             if live.ending.is_none() && live.outbox.room() > live.batch.len() + 1 {
-                live.send(Out::Signal(event.clone()));
+                live.send(Out::Signal(signal.clone()));
                 // Its time runs already: it does not wait for the commit of something else.
                 if live.flush() {
                     self.news.push(live.outbox.clone());
@@ -362,7 +364,7 @@ impl Sessions {
             }
         }
         let readers = self.watchers.values().rev().filter(|(of, _)| *of == Some(member));
-        readers.into_iter().any(|(_, outbox)| outbox.send(vec![Out::Signal(event.clone())]).is_ok())
+        readers.into_iter().any(|(_, outbox)| outbox.send(vec![Out::Signal(signal.clone())]).is_ok())
     }
 
     /// The member is to be disturbed again: what waited for it is due.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rialto_engine::{EventRecord, Route};
-use rialto_model::Seq;
+use rialto_model::{Event, Seq};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +19,29 @@ pub(crate) struct Outgoing {
     pub(crate) tracked: bool,
     /// Counts changes of the book: events with the same number saw the same members.
     pub(crate) book: u64,
+}
+
+/// An event that is never stored, for all who are there.
+#[derive(Debug)]
+pub struct Signal {
+    event: Arc<Event>,
+    text: OnceLock<Bytes>,
+}
+
+impl Signal {
+    pub(crate) fn new(event: &Arc<Event>) -> Arc<Signal> {
+        Arc::new(Signal { event: event.clone(), text: OnceLock::new() })
+    }
+
+    /// The event.
+    pub fn event(&self) -> &Arc<Event> {
+        &self.event
+    }
+
+    /// Its JSON, written once for all.
+    pub fn text(&self) -> &Bytes {
+        self.text.get_or_init(|| Bytes::from(self.event.json()))
+    }
 }
 
 /// Committed events that follow each other and go to the same recipients.
@@ -175,7 +198,7 @@ fn goes_on(last: &EventRecord, next: &EventRecord) -> bool {
 mod tests {
     use super::*;
     use rialto_engine::StreamKey;
-    use rialto_model::{Event, EventParts, Visibility};
+    use rialto_model::{EventParts, Visibility};
 
     fn event(seq: Seq, to: u32, from: u32, size: usize, book: u64) -> Outgoing {
         let parts = EventParts {

@@ -109,8 +109,8 @@ impl Stream {
                         let code = a.result.as_ref().err().map(|fault| fault.code.as_str().to_owned());
                         Heard::Answer(a.event_id().unwrap_or_default().to_owned(), code)
                     })),
-                    Out::Signal(event) if event.kind() == "rialto.mod.check" => {
-                        self.ready.push_back(Heard::Check(serde_json::from_str(event.payload()).unwrap()));
+                    Out::Signal(signal) if signal.event().kind() == "rialto.mod.check" => {
+                        self.ready.push_back(Heard::Check(serde_json::from_str(signal.event().payload()).unwrap()));
                     }
                     Out::Signal(_) => {}
                     Out::Close(_) => self.ready.push_back(Heard::Closed),

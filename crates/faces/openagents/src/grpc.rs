@@ -246,8 +246,8 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
-            events: (page.events.iter().map(|e| Event::of(&e.event, marks)))
-                .chain(page.checks.iter().map(|check| Event::of(check, false)))
+            events: (page.events.iter().map(|e| Event::of(&e.event, marks.then_some(1))))
+                .chain(page.checks.iter().map(|check| Event::of(check, None)))
                 .collect(),
         }))
     }
@@ -289,7 +289,7 @@ impl Service {
             Err(fault) => return failed(fault),
             Ok(accepted) => accepted,
         };
-        let mut response = accepted.response.as_ref().map(|e| Event::of(e, false));
+        let mut response = accepted.response.as_ref().map(|e| Event::of(e, None));
         if let Some(query) = &answered.query {
             let page = match call.network.query(&call.caller, query).await {
                 Ok(page) => page,
@@ -298,12 +298,12 @@ impl Service {
             let payload = crate::wire::page_json(&page, false);
             let kind = "network.events.response";
             let event = crate::wire::server_event(kind, "core", call.network.id(), &payload, Some(&event_id));
-            response = Some(Event::of(&event, false));
+            response = Some(Event::of(&event, None));
         }
         pb::SendResult {
             seq: accepted.seq.unwrap_or(0),
             duplicate: accepted.duplicate,
-            event: accepted.event.as_ref().map(|r| Event::of(&r.event, false)),
+            event: accepted.event.as_ref().map(|r| Event::of(&r.event, None)),
             response,
             error: None,
             event_id,

@@ -159,9 +159,9 @@ impl Reader {
                 () = self.tx.closed() => return false,
                 Some(outs) = signals.recv() => {
                     for out in outs {
-                        if let Out::Signal(event) = out && self.wants(&event) {
-                            let name = self.name(event.kind());
-                            if !self.send(format!("event: {name}\ndata: {}\n\n", event.json())).await {
+                        if let Out::Signal(signal) = out && self.wants(signal.event()) {
+                            let name = self.name(signal.event().kind());
+                            if !self.send(format!("event: {name}\ndata: {}\n\n", signal.event().json())).await {
                                 return false;
                             }
                         }

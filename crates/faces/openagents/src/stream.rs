@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rialto_model::{ErrorCode, Event, Fault, limits};
 use rialto_node::delivery::Attempt;
 use rialto_node::outbox::{Outlet, Port, outbox};
-use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Part, Query, Texts};
+use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Part, Query, Signal, Texts};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,28 +35,30 @@ pub struct Conversation {
 /// One or more events for the client.
 #[derive(Debug)]
 pub enum Frame {
-    /// One event as text.
-    Text(Bytes),
+    /// One event for this client, and which delivery of it where an ack is expected.
+    One(Event, Option<u32>),
+    /// An event for whoever is there.
+    Signal(Arc<Signal>),
     /// Events that other recipients get too.
     Shared(Part),
 }
 
 impl Frame {
-    fn of(event: &Event) -> Frame {
-        Frame::Text(Bytes::from(event.json()))
-    }
-
     /// Each event as a text of its own.
     pub fn into_texts(self) -> Vec<Bytes> {
         match self {
-            Frame::Text(text) => vec![text],
+            Frame::One(event, None) => vec![event.json().into()],
+            Frame::One(event, Some(attempt)) => vec![event.tracked_json(attempt).into()],
+            Frame::Signal(signal) => vec![signal.text().clone()],
             Frame::Shared(part) => part.texts().collect(),
         }
     }
 
+    /// Bytes of its events, about.
     fn bytes(&self) -> usize {
         match self {
-            Frame::Text(text) => text.len(),
+            Frame::One(event, _) => event.weight(),
+            Frame::Signal(signal) => signal.event().weight(),
             Frame::Shared(part) => part.bytes(),
         }
     }
@@ -284,11 +286,11 @@ impl Renderer {
                     }
                     rendered.lookup = Some(Lookup::Stored(lists));
                 }
-                Out::Signal(event) => rendered.frames.push(Frame::of(&event)),
+                Out::Signal(signal) => rendered.frames.push(Frame::Signal(signal)),
                 Out::Close(code) => {
                     self.flush_acks(&mut accepted, durability, &mut rendered);
                     let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
-                    rendered.frames.push(Frame::of(&error));
+                    rendered.frames.push(Frame::One(error, None));
                     rendered.close = Some(code.into());
                 }
             }
@@ -303,7 +305,7 @@ impl Renderer {
             Err(fault) => {
                 self.flush_acks(accepted, durability, rendered);
                 let error = wire::error_event(fault, id, &self.address, self.network.id());
-                rendered.frames.push(Frame::of(&error));
+                rendered.frames.push(Frame::One(error, None));
                 self.bad_frames = if fault.code == ErrorCode::InvalidJson { self.bad_frames + 1 } else { 0 };
                 if self.bad_frames >= limits::BAD_FRAMES_MAX {
                     rendered.close = rendered.close.or(Some(fault.code.into()));
@@ -338,12 +340,12 @@ impl Renderer {
                         &wire::ack_payload(answered),
                         id,
                     );
-                    rendered.frames.push(Frame::of(&ack));
+                    rendered.frames.push(Frame::One(ack, None));
                 }
             }
         }
         if let Some(response) = &result.response {
-            rendered.frames.push(Frame::of(response));
+            rendered.frames.push(Frame::One(response.as_ref().clone(), None));
         }
         if result.left {
             rendered.close = Some(Close { code: 1000, reason: "left", error: None });
@@ -371,23 +373,22 @@ impl Renderer {
                         }
                         Err(fault) => wire::error_event(&fault, Some(&id), &address, network.id()),
                     };
-                    Looked { frames: vec![Frame::of(&event)], close: None, rest: Vec::new() }
+                    Looked { frames: vec![Frame::One(event, None)], close: None, rest: Vec::new() }
                 }
             }
         }
     }
 
     /// A refusal of the whole stream, before it is closed.
-    pub fn refusal(&self, code: ErrorCode) -> Bytes {
-        let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
-        Bytes::from(error.json())
+    pub(crate) fn refusal(&self, code: ErrorCode) -> Frame {
+        Frame::One(wire::error_event(&Fault::from(code), None, &self.address, self.network.id()), None)
     }
 
     /// One ack for all events accepted by a commit.
     fn flush_acks(&self, accepted: &mut Batch, durability: &str, rendered: &mut Rendered) {
         let Some(payload) = accepted.take(durability) else { return };
         let ack = wire::server_event("network.event.ack", &self.address, self.network.id(), &payload, None);
-        rendered.frames.push(Frame::of(&ack));
+        rendered.frames.push(Frame::One(ack, None));
     }
 }
 
@@ -404,18 +405,15 @@ async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> L
                     let rest = attempts.split_off(looked_at.clamp(1, attempts.len()));
                     for record in records {
                         let attempt = attempts.binary_search_by_key(&record.event.seq, |a| a.seq);
-                        let text = match attempt.ok().and_then(|at| attempts.get(at)) {
-                            Some(a) if a.tracked => record.event.tracked_json(a.attempt),
-                            _ => record.event.json(),
-                        };
-                        bytes += text.len();
-                        looked.frames.push(Frame::Text(Bytes::from(text)));
+                        let attempt = attempt.ok().and_then(|at| attempts.get(at)).filter(|a| a.tracked);
+                        bytes += record.event.weight();
+                        looked.frames.push(Frame::One(record.event.clone(), attempt.map(|a| a.attempt)));
                     }
                     attempts = rest;
                 }
                 Err(fault) => {
                     let error = wire::error_event(&fault, None, address, network.id());
-                    looked.frames.push(Frame::of(&error));
+                    looked.frames.push(Frame::One(error, None));
                     looked.close = Some(Close { code: 1011, ..fault.code.into() });
                 }
             }

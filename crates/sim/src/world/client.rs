@@ -123,7 +123,7 @@ impl Stream {
             }
             Out::Delivery(part) => heard.extend(part.records().iter().map(|record| Heard::Push(record.clone(), 1))),
             Out::Stored(attempts) => heard.push(Heard::Stored(attempts)),
-            Out::Signal(event) => heard.push(Heard::Signal(event)),
+            Out::Signal(signal) => heard.push(Heard::Signal(signal.event().clone())),
             Out::Close(code) => heard.push(Heard::Closed(code)),
         }
     }

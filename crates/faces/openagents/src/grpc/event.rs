@@ -30,13 +30,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// The message of an event, with delivery marks if an ack is expected.
-    pub(super) fn of(event: &Kept, marks: bool) -> pb::Event {
+    /// The message of an event, with delivery marks if it is the given attempt.
+    pub(super) fn of(event: &Kept, attempt: Option<u32>) -> pb::Event {
         let (lengths, texts) = event.texts();
         let mut block = Bytes::copy_from_slice(texts.as_bytes());
         let [id, r#type, source, target, payload, mut metadata] = lengths.map(|len| block.split_to(len as usize));
-        if marks {
-            metadata = event.tracked_metadata(1).into();
+        if let Some(attempt) = attempt {
+            metadata = event.tracked_metadata(attempt).into();
         }
         Event {
             id,
@@ -82,11 +82,11 @@ mod tests {
         }
         wire.extend([7 << 3, 7]);
         wire.extend([text(8, "n1"), text(9, "direct")].concat());
-        let message = Event::of(&Kept::new(3, &parts()), false);
+        let message = Event::of(&Kept::new(3, &parts()), None);
         assert_eq!(message.encode_to_vec(), wire);
         assert_eq!(Event::decode(&wire[..]).unwrap(), message);
-        let marked = Event::of(&Kept::new(3, &parts()), true);
-        assert_eq!(&marked.metadata[..], br#"{"seq":3,"attempt":1,"k":1}"#);
+        let marked = Event::of(&Kept::new(3, &parts()), Some(2));
+        assert_eq!(&marked.metadata[..], br#"{"seq":3,"attempt":2,"k":1}"#);
         assert_eq!(Event { metadata: message.metadata.clone(), ..marked }, message);
     }
 }

@@ -3,12 +3,10 @@
 use super::pb;
 use crate::error::statuses;
 use crate::stream::Frame;
-use bytes::Bytes;
 use prost::Message as _;
 use rialto_model::Fault;
 use rialto_model::json::push_string_bytes;
 use rialto_node::Texts;
-use serde_json::value::RawValue;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -87,48 +85,13 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
 /// What a frame says, as messages.
 pub(super) fn events_of(frame: &Frame) -> Vec<pb::Event> {
     match frame {
-        Frame::Text(text) => std::str::from_utf8(text).ok().map(text_of).into_iter().collect(),
-        Frame::Shared(part) => part.records().iter().map(|r| pb::Event::of(&r.event, part.is_tracked())).collect(),
-    }
-}
-
-/// The protobuf form of our own canonical JSON.
-fn text_of(json: &str) -> pb::Event {
-    // Bounds are for what clients send: a page of events is larger than any event.
-    match serde_json::from_str::<Own<'_>>(json) {
-        Ok(own) => pb::Event {
-            id: own.id.into(),
-            r#type: own.kind.into(),
-            source: own.source.into(),
-            target: own.target.into(),
-            payload: Bytes::copy_from_slice(own.payload.get().as_bytes()),
-            metadata: Bytes::copy_from_slice(own.metadata.get().as_bytes()),
-            timestamp: own.timestamp,
-            network: own.network.into(),
-            visibility: own.visibility.into(),
-        },
-        Err(error) => {
-            tracing::error!(%error, "an event of our own cannot be read");
-            pb::Event::default()
+        Frame::One(event, attempt) => vec![pb::Event::of(event, *attempt)],
+        Frame::Signal(signal) => vec![pb::Event::of(signal.event(), None)],
+        Frame::Shared(part) => {
+            let attempt = part.is_tracked().then_some(1);
+            part.records().iter().map(|record| pb::Event::of(&record.event, attempt)).collect()
         }
     }
-}
-
-/// The nine fields as we write them.
-#[derive(serde::Deserialize)]
-struct Own<'a> {
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    source: String,
-    target: String,
-    #[serde(borrow)]
-    payload: &'a RawValue,
-    #[serde(borrow)]
-    metadata: &'a RawValue,
-    timestamp: i64,
-    network: String,
-    visibility: String,
 }
 
 /// A refusal as a message.
@@ -154,6 +117,7 @@ pub(super) fn refused(fault: &Fault, event_id: Option<&str>) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     #[test]
     fn events_survive_the_way_there_and_back() {
@@ -164,17 +128,25 @@ mod tests {
             target: "resource/file/a\"b.md".into(),
             payload: Bytes::from_static(br#"{"n":1.50}"#),
             metadata: Bytes::from_static(br#"{"k":"\u00e9"}"#),
-            timestamp: 7,
+            timestamp: 0,
             network: "a1b2c3d4".into(),
             visibility: "direct".into(),
         };
         let texts = texts_of(&[event.clone(), event.clone()]);
-        let frame = texts.iter().last().unwrap();
-        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
-        let large = format!("{{\"deep\":{deep},\"text\":\"{}\"}}", "x".repeat(2 << 20));
-        let page = crate::wire::server_event("network.events.response", "agent:a", "a1b2c3d4", &large, None);
-        assert_eq!(text_of(&page.json()).payload.len(), large.len());
-        assert_eq!(text_of(std::str::from_utf8(frame).unwrap()), event);
+        let text = std::str::from_utf8(texts.iter().last().unwrap()).unwrap();
+        let read = rialto_model::Envelope::parse(text).unwrap();
+        let parts = rialto_model::EventParts {
+            id: read.id.as_deref().unwrap(),
+            kind: &read.kind,
+            source: read.source.as_deref().unwrap(),
+            target: &read.target,
+            payload: &read.payload,
+            metadata: read.metadata,
+            timestamp: 0,
+            network: read.network.as_deref().unwrap(),
+            visibility: read.visibility.unwrap(),
+        };
+        assert_eq!(pb::Event::of(&rialto_model::Event::new(1, &parts), None), event);
     }
 
     #[test]

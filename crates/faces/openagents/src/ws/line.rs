@@ -164,7 +164,7 @@ impl Line {
         let mut writer = self.writer();
         if let Some(why) = why {
             let refusal = writer.renderer.refusal(why);
-            writer.spool.put(Frame::Text(refusal));
+            writer.spool.put(refusal);
         }
         writer.spool.control(|out| codec::close(code, reason, out));
         (writer.outs, writer.then) = (VecDeque::new(), Then::More);

@@ -31,9 +31,17 @@ impl Spool {
     /// Appends events.
     pub(super) fn put(&mut self, frame: Frame) {
         match frame {
-            Frame::Text(text) => {
-                codec::text_head(text.len(), &mut self.open);
-                self.open.extend_from_slice(&text);
+            Frame::One(event, None) => {
+                codec::text_head(event.json_len(), &mut self.open);
+                event.push_json(&mut self.open);
+            }
+            Frame::One(event, Some(attempt)) => {
+                codec::text_head(event.tracked_len(attempt), &mut self.open);
+                event.push_tracked(attempt, &mut self.open);
+            }
+            Frame::Signal(signal) => {
+                codec::text_head(signal.text().len(), &mut self.open);
+                self.open.extend_from_slice(signal.text());
             }
             Frame::Shared(part) => {
                 let block = part.framed(codec::text_head);
@@ -116,26 +124,45 @@ mod tests {
         out
     }
 
+    /// An event with a payload of so many bytes, and its frame.
+    fn event(bytes: usize) -> (rialto_model::Event, Vec<u8>) {
+        let payload = format!("{{\"p\":\"{}\"}}", "x".repeat(bytes));
+        let event = crate::wire::server_event("a.b", "agent:a", "n1", &payload, None);
+        let mut frame = Vec::new();
+        codec::text_head(event.json().len(), &mut frame);
+        frame.extend_from_slice(event.json().as_bytes());
+        (event, frame)
+    }
+
     #[test]
     fn bytes_leave_in_order_in_any_steps_and_leave_no_memory_behind() {
-        let text = |n: usize| Bytes::from(vec![b'a' + u8::try_from(n % 26).unwrap(); n]);
-        let mut expected = Vec::new();
-        for n in [1, 200, 70_000] {
-            codec::text_head(n, &mut expected);
-            expected.extend_from_slice(&text(n));
-            codec::ping(&mut expected);
-            expected.extend_from_slice(&text(n));
-        }
+        let block = |n: usize| Bytes::from(vec![b'a'; n]);
         for step in [1, 3, 1000, usize::MAX] {
-            let mut spool = Spool::default();
+            let (mut spool, mut expected) = (Spool::default(), Vec::new());
             for n in [1, 200, 70_000] {
-                spool.put(Frame::Text(text(n)));
+                let (event, frame) = event(n);
+                expected.extend(frame);
+                codec::ping(&mut expected);
+                expected.extend_from_slice(&block(n));
+                spool.put(Frame::One(event, None));
                 spool.control(codec::ping);
                 spool.seal();
-                spool.push(text(n));
+                spool.push(block(n));
             }
             assert_eq!(drain(&mut spool, step), expected, "in steps of {step}");
             assert_eq!((spool.rest.capacity(), spool.open.capacity()), (0, 0));
         }
+    }
+
+    #[test]
+    fn a_delivery_again_says_which_it_is() {
+        let (event, _) = event(3);
+        let text = event.tracked_json(4);
+        let mut spool = Spool::default();
+        spool.put(Frame::One(event, Some(4)));
+        let mut expected = Vec::new();
+        codec::text_head(text.len(), &mut expected);
+        expected.extend_from_slice(text.as_bytes());
+        assert_eq!(drain(&mut spool, 1000), expected);
     }
 }
