@@ -727,6 +727,27 @@ mod tests {
         }
 
         #[test]
+        fn lengths_are_those_of_what_is_written(
+            target: String, metadata in r#"\{ ?("a":"é")?\}"#, seq: u64, timestamp: u64, attempt: u32
+        ) {
+            let parts = EventParts {
+                id: "e1", kind: "a.b", source: "agent:a", target: &target, payload: "{}", metadata: &metadata, timestamp,
+                network: "n1", visibility: Visibility::ModOnly,
+            };
+            let event = Event::new(seq, &parts);
+            prop_assert_eq!(event.json_len(), event.json().len());
+            prop_assert_eq!(event.tracked_len(attempt), event.tracked_json(attempt).len());
+            let (mut plain, mut tracked) = (Vec::new(), Vec::new());
+            event.push_json(&mut plain);
+            event.push_tracked(attempt, &mut tracked);
+            prop_assert_eq!((plain, tracked), (event.json().into_bytes(), event.tracked_json(attempt).into_bytes()));
+            let written: serde_json::Value = serde_json::from_str(&event.json()).unwrap();
+            prop_assert_eq!(written["target"].as_str(), Some(target.as_str()));
+            let (lengths, texts) = event.texts();
+            prop_assert_eq!(Event::from_texts((seq, timestamp, parts.visibility), lengths, texts, "n1"), Some(event.clone()));
+        }
+
+        #[test]
         fn types_are_dotted_words(text in "[a-z0-9_.A-]{0,12}") {
             let word = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
             let words: Vec<&str> = text.split('.').collect();
