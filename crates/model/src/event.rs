@@ -166,7 +166,7 @@ impl<'a> Envelope<'a> {
     /// An event as most are written; none if anything about it is unusual.
     fn from_plain(text: &'a str, beginning: &mut Beginning) -> Option<Envelope<'a>> {
         let plain = plain::read(text, beginning)?;
-        let part = |span: Option<plain::Span>| span.and_then(|span| span.of(text));
+        let part = |span: plain::Span| span.of(text);
         Some(Envelope {
             id: part(plain.id).map(Cow::Borrowed),
             kind: Cow::Borrowed(part(plain.kind)?),

@@ -12,103 +12,112 @@ const DEPTH_MAX: usize = 32;
 /// Longer beginnings are not remembered.
 const BEGINNING_BYTES_MAX: usize = 512;
 
-/// A stretch of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span(usize, usize);
+/// A stretch of a text; nothing lies at its very beginning, so that one there stands for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Span(u32, u32);
 
 impl Span {
     pub(super) fn of(self, text: &str) -> Option<&str> {
-        text.get(self.0..self.1)
+        if self.is_none() { None } else { text.get(self.0 as usize..self.1 as usize) }
+    }
+
+    fn is_none(self) -> bool {
+        self.0 == 0
     }
 }
 
 /// Where the members of a plain event are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Plain {
-    pub(super) id: Option<Span>,
-    pub(super) kind: Option<Span>,
-    pub(super) source: Option<Span>,
-    pub(super) target: Option<Span>,
-    pub(super) payload: Option<Span>,
-    pub(super) metadata: Option<Span>,
-    pub(super) network: Option<Span>,
+    pub(super) id: Span,
+    pub(super) kind: Span,
+    pub(super) source: Span,
+    pub(super) target: Span,
+    pub(super) payload: Span,
+    pub(super) metadata: Span,
+    pub(super) network: Span,
     pub(super) visibility: Option<Visibility>,
     /// The payload has one of [`TEXT_MEMBERS`].
     pub(super) may_hold_text: bool,
 }
 
-/// How an event began that was read before, up to its payload: events of one sender mostly begin alike.
-#[derive(Debug, Default)]
-pub struct Beginning {
-    text: String,
-    plain: Plain,
+impl Plain {
+    /// Whether events that begin like this one can be expected: an id is another one each time, metadata often is.
+    fn is_common(&self) -> bool {
+        !self.kind.is_none() && self.id.is_none() && self.metadata.is_none() && self.payload.is_none()
+    }
 }
 
-impl Beginning {
-    fn remember(&mut self, text: &str, plain: Plain) {
-        self.text.clear();
-        self.text.push_str(text);
-        self.plain = plain;
-    }
+/// How an event began that was read before: events of one sender mostly begin alike, up to the payload or the target.
+#[derive(Debug, Default)]
+pub struct Beginning {
+    /// Up to the payload, and what is in it.
+    text: String,
+    plain: Plain,
+    /// Where the target is in it, and what is before that.
+    target: Mark,
+}
+
+/// A place in an event, and what was read before it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    at: usize,
+    plain: Plain,
 }
 
 /// Reads a plain event; none if it is anything else, or its type or id is no legal one.
 pub(super) fn read(text: &str, beginning: &mut Beginning) -> Option<Plain> {
     let mut scan = Scan { bytes: text.as_bytes(), at: 0, texts: false };
+    if !scan.begins_with(&beginning.text) {
+        return read_anew(text, scan, beginning);
+    }
+    let mut out = beginning.plain;
+    scan.at = beginning.text.len();
+    scan.take(Member::Payload, text, &mut out)?;
+    while scan.goes_on()? {
+        let member = scan.member()?;
+        scan.take(member, text, &mut out)?;
+    }
+    scan.is_whole(text, &out).then_some(out)
+}
+
+/// Reads an event that does not begin like the one before, or only up to its target, and remembers how it does.
+fn read_anew(text: &str, mut scan: Scan<'_>, beginning: &mut Beginning) -> Option<Plain> {
     let mut out = Plain::default();
-    let mut begun = None;
-    let known = !beginning.text.is_empty() && scan.bytes.starts_with(beginning.text.as_bytes());
-    let mut member = if known {
-        out = beginning.plain;
-        scan.at = beginning.text.len();
-        Member::Payload
+    let (mut target, mut payload) = (Mark::default(), None);
+    let head = beginning.text.get(..beginning.target.at).unwrap_or_default();
+    let same = if scan.begins_with(head) { head.len() } else { 0 };
+    let mut more = if same > 0 {
+        target = beginning.target;
+        (scan.at, out) = (same, target.plain);
+        scan.take(Member::Target, text, &mut out)?;
+        scan.goes_on()?
     } else {
         scan.skip_space();
         scan.expect(b'{')?;
         scan.skip_space();
-        scan.member()?
+        true
     };
-    loop {
-        match member {
-            Member::Payload => {
-                begun = Some((scan.at, out)).filter(|_| !known);
-                scan.texts = false;
-                once(&mut out.payload, scan.object()?)?;
-                out.may_hold_text = scan.texts;
-            }
-            Member::Metadata => once(&mut out.metadata, scan.object()?)?,
-            Member::Id => once(&mut out.id, scan.plain_string()?)?,
-            Member::Type => once(&mut out.kind, scan.plain_string()?)?,
-            Member::Source => once(&mut out.source, scan.plain_string()?)?,
-            Member::Target => once(&mut out.target, scan.plain_string()?)?,
-            Member::Network => once(&mut out.network, scan.plain_string()?)?,
-            Member::Visibility => once(&mut out.visibility, Visibility::from_wire(scan.plain_string()?.of(text)?)?)?,
+    while more {
+        let member = scan.member()?;
+        if out.is_common() && matches!(member, Member::Target) {
+            target = Mark { at: scan.at, plain: out };
+        } else if out.is_common() && matches!(member, Member::Payload) {
+            payload = Some(Mark { at: scan.at, plain: out });
         }
-        scan.skip_space();
-        match scan.next()? {
-            b',' => {}
-            b'}' => break,
-            _ => return None,
-        }
-        scan.skip_space();
-        member = scan.member()?;
+        scan.take(member, text, &mut out)?;
+        more = scan.goes_on()?;
     }
-    scan.skip_space();
-    if scan.at != scan.bytes.len() || out.id.is_some_and(|id| !id.of(text).is_some_and(EventId::is_legal)) {
+    // A type that was read before was looked at then.
+    if !scan.is_whole(text, &out) || same == 0 && !out.kind.of(text).is_some_and(is_event_type) {
         return None;
     }
-    if !known {
-        if !out.kind?.of(text).is_some_and(is_event_type) {
-            return None;
-        }
-        // An id is another one each time, and metadata often is.
-        if let Some((at, plain)) = begun
-            && (plain.kind.is_some(), plain.id, plain.metadata) == (true, None, None)
-            && at <= BEGINNING_BYTES_MAX
-            && let Some(text) = text.get(..at)
-        {
-            beginning.remember(text, plain);
-        }
+    if let Some(Mark { at, plain }) = payload.filter(|mark| mark.at <= BEGINNING_BYTES_MAX)
+        && let Some(rest) = text.get(same..at)
+    {
+        beginning.text.truncate(same);
+        beginning.text.push_str(rest);
+        (beginning.plain, beginning.target) = (plain, target);
     }
     Some(out)
 }
@@ -138,8 +147,13 @@ const MEMBERS: [(&[u8], Member); 8] = [
     (b"\"visibility\":", Member::Visibility),
 ];
 
-fn once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
-    slot.replace(value).is_none().then_some(())
+fn once(slot: &mut Span, span: Span) -> Option<()> {
+    std::mem::replace(slot, span).is_none().then_some(())
+}
+
+/// An event is at most a few MiB.
+fn span(start: usize, end: usize) -> Option<Span> {
+    Some(Span(u32::try_from(start).ok()?, u32::try_from(end).ok()?))
 }
 
 struct Scan<'a> {
@@ -231,6 +245,53 @@ impl Scan<'_> {
         self.at = self.bytes.len() - rest.len() + plain;
     }
 
+    fn begins_with(&self, text: &str) -> bool {
+        !text.is_empty() && self.bytes.starts_with(text.as_bytes())
+    }
+
+    /// Takes the value of a member.
+    #[inline]
+    fn take(&mut self, member: Member, text: &str, out: &mut Plain) -> Option<()> {
+        match member {
+            Member::Payload => {
+                self.texts = false;
+                once(&mut out.payload, self.object()?)?;
+                out.may_hold_text = self.texts;
+                Some(())
+            }
+            Member::Metadata => once(&mut out.metadata, self.object()?),
+            Member::Id => once(&mut out.id, self.plain_string()?),
+            Member::Type => once(&mut out.kind, self.plain_string()?),
+            Member::Source => once(&mut out.source, self.plain_string()?),
+            Member::Target => once(&mut out.target, self.plain_string()?),
+            Member::Network => once(&mut out.network, self.plain_string()?),
+            Member::Visibility => {
+                let said = Visibility::from_wire(self.plain_string()?.of(text)?)?;
+                out.visibility.replace(said).is_none().then_some(())
+            }
+        }
+    }
+
+    /// Whether another member follows.
+    #[inline]
+    fn goes_on(&mut self) -> Option<bool> {
+        self.skip_space();
+        match self.next()? {
+            b',' => {
+                self.skip_space();
+                Some(true)
+            }
+            b'}' => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing follows, and the id, if there is one, is legal.
+    fn is_whole(&mut self, text: &str, out: &Plain) -> bool {
+        self.skip_space();
+        self.at == self.bytes.len() && out.id.of(text).is_none_or(EventId::is_legal)
+    }
+
     /// The name of a member, up to its value.
     fn member(&mut self) -> Option<Member> {
         let rest = self.bytes.get(self.at..)?;
@@ -249,7 +310,7 @@ impl Scan<'_> {
         self.skip_plain();
         let end = self.at;
         self.expect(b'"')?;
-        Some(Span(start, end))
+        span(start, end)
     }
 
     /// A string; escapes by number are left to the full parser, which looks for halves of surrogate pairs.
@@ -276,7 +337,7 @@ impl Scan<'_> {
             return None;
         }
         self.value(1)?;
-        Some(Span(start, self.at))
+        span(start, self.at)
     }
 
     fn value(&mut self, depth: usize) -> Option<()> {
@@ -402,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_begins_like_one_before_is_read_from_its_payload_on() {
+    fn an_event_that_begins_like_one_before_is_read_from_there_on() {
         let mut beginning = Beginning::default();
         let head = r#"{"type":"a.b","source":"agent:a","target":"channel/é","payload":"#;
         for rest in [r#"{"a":1}}"#, r#"{"text":"x"},"metadata":{"b":2}}"#, "{}}", r#"{},"id":"e1"}"#] {
@@ -423,18 +484,45 @@ mod tests {
     }
 
     #[test]
+    fn another_target_is_read_from_the_target_on() {
+        let mut beginning = Beginning::default();
+        let event = |target: &str, between: &str| {
+            format!(r#"{{"type":"a.b","source":"agent:a","target":"{target}"{between},"payload":{{"a":1}}}}"#)
+        };
+        for (target, between) in [
+            ("channel/a", ""),
+            ("channel/b", ""),
+            ("", ""),
+            ("channel/abc", r#","network":"n","visibility":"direct""#),
+            ("agent:b", r#","network":"n""#),
+            ("agent:b", ""),
+        ] {
+            let text = event(target, between);
+            assert!(alone(&text).is_some());
+            assert_eq!(read(&text, &mut beginning), alone(&text), "{text}");
+            assert!(text.starts_with(&beginning.text) && beginning.text.ends_with("\"payload\":"), "{beginning:?}");
+        }
+        let twice = event("core", r#","type":"a.c""#);
+        assert_eq!((read(&twice, &mut beginning), alone(&twice)), (None, None));
+        let (escaped, early) = (event("a\\u0041", ""), event("core", r#","metadata":{}"#));
+        assert_eq!(read(&escaped, &mut beginning), None);
+        assert_eq!(read(&early, &mut beginning), alone(&early));
+        assert!(!beginning.text.contains("metadata"));
+    }
+
+    #[test]
     fn the_plain_form_is_read() {
         let text =
             r#" {"type":"a.b", "source":"agent:a","target":"channel/é","id":"e1","network":"n","visibility":"direct",
             "payload":{},"metadata":{}}"#
                 .replace('\n', " ");
         let plain = alone(&text).unwrap();
-        let part = |span: Option<Span>| span.unwrap().of(&text).unwrap();
+        let part = |span: Span| span.of(&text).unwrap();
         assert_eq!((part(plain.kind), part(plain.target), part(plain.payload)), ("a.b", "channel/é", "{}"));
         assert_eq!(plain.visibility, Some(Visibility::Direct));
         let payload = r#"{"a":[1,-0.5e+3,"x\n\"",{"b":null}],"c": true ,"d":[] }"#;
         let text = format!(r#"{{"payload":{payload},"type":"a.b"}}"#);
-        assert_eq!(alone(&text).unwrap().payload.unwrap().of(&text), Some(payload));
+        assert_eq!(alone(&text).unwrap().payload.of(&text), Some(payload));
     }
 
     #[test]
