@@ -21,7 +21,7 @@ pub(crate) struct Bench {
     /// Only these: goals by number, `limits`, `search`, `invoke`, `content`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Option<Vec<Part>>,
-    /// Interleaved passes (5 unless said)
+    /// Interleaved passes (7 unless said)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     passes: Option<u16>,
     /// Folder for the data of the measured servers; on the disk to be measured (the system's temporary folder)
