@@ -73,6 +73,7 @@ pub(super) fn read(text: &str, beginning: &mut Beginning) -> Option<Plain> {
     }
     let mut out = beginning.plain;
     scan.at = beginning.text.len();
+    scan.skip_space();
     scan.take(Member::Payload, text, &mut out)?;
     while scan.goes_on()? {
         let member = scan.member()?;
@@ -90,6 +91,7 @@ fn read_anew(text: &str, mut scan: Scan<'_>, beginning: &mut Beginning) -> Optio
     let mut more = if same > 0 {
         target = beginning.target;
         (scan.at, out) = (same, target.plain);
+        scan.skip_space();
         scan.take(Member::Target, text, &mut out)?;
         scan.goes_on()?
     } else {
@@ -466,7 +468,7 @@ mod tests {
     fn an_event_that_begins_like_one_before_is_read_from_there_on() {
         let mut beginning = Beginning::default();
         let head = r#"{"type":"a.b","source":"agent:a","target":"channel/é","payload":"#;
-        for rest in [r#"{"a":1}}"#, r#"{"text":"x"},"metadata":{"b":2}}"#, "{}}", r#"{},"id":"e1"}"#] {
+        for rest in [r#"{"a":1}}"#, r#"{"text":"x"},"metadata":{"b":2}}"#, "{}}", " {} }", r#"{},"id":"e1"}"#] {
             let text = format!("{head}{rest}");
             assert_eq!(read(&text, &mut beginning), alone(&text), "{text}");
             assert!(alone(&text).is_some());
@@ -501,6 +503,9 @@ mod tests {
             assert!(alone(&text).is_some());
             assert_eq!(read(&text, &mut beginning), alone(&text), "{text}");
             assert!(text.starts_with(&beginning.text) && beginning.text.ends_with("\"payload\":"), "{beginning:?}");
+            let spaced = text.replace("\"target\":", "\"target\":  ");
+            assert_eq!(read(&spaced, &mut beginning), alone(&spaced), "{spaced}");
+            assert!(alone(&spaced).is_some());
         }
         let twice = event("core", r#","type":"a.c""#);
         assert_eq!((read(&twice, &mut beginning), alone(&twice)), (None, None));
