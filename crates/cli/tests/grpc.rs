@@ -458,6 +458,9 @@ async fn a_stream_begins_with_a_join_and_ends_with_a_leave() {
     let elsewhere = pb::Event { network: "ffffffff".into(), ..join_event("agent:x") };
     let lost = connect(&mut client, &node.token, elsewhere).await.map(|_| ());
     refused(lost, Code::NotFound, "network_not_found");
+    let nowhere = pb::Event { network: b"\xFF"[..].into(), ..join_event("agent:x") };
+    let lost = connect(&mut client, &node.token, nowhere).await.map(|_| ());
+    refused(lost, Code::InvalidArgument, "invalid_argument");
     let mut wrong = connect(&mut client, "wrong-token-0123456789", join_event("agent:x")).await.unwrap();
     assert_eq!(payload(&wrong.hear("network.event.error").await)["code"], "invalid_token");
 

@@ -45,7 +45,10 @@ pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -
         Ok(Err(status)) => return Err(status),
         Err(_) => return Err(refused(&ErrorCode::JoinRequired.into(), None)),
     };
-    let named = std::str::from_utf8(&first.network).ok().filter(|n| !n.is_empty());
+    let named = std::str::from_utf8(&first.network).map_err(|_| {
+        refused(&Fault::new(ErrorCode::InvalidArgument, "network is not UTF-8 text").field("network"), None)
+    })?;
+    let named = Some(named).filter(|n| !n.is_empty());
     let call =
         auth::call(app, &headers, &Params::new(), named, &Value::Null, false).map_err(|r| refused(&r.fault, None))?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
