@@ -1,7 +1,7 @@
 //! The stream conversation (sheet section 12.1), the same on WebSocket, stdio and gRPC: what a client's frames become
 //! and what the outbox's things look like as events.
 //!
-//! Not here: the carrier. It gives frames in and takes rendered texts out.
+//! Not here: the carrier. It gives texts in, takes events out and writes them in its own form.
 
 use crate::error::close_code;
 use crate::wire;
@@ -406,7 +406,7 @@ async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> L
                     for record in records {
                         let attempt = attempts.binary_search_by_key(&record.event.seq, |a| a.seq);
                         let attempt = attempt.ok().and_then(|at| attempts.get(at)).filter(|a| a.tracked);
-                        bytes += record.event.weight();
+                        bytes += record.event.json_len();
                         looked.frames.push(Frame::One(record.event.clone(), attempt.map(|a| a.attempt)));
                     }
                     attempts = rest;

@@ -41,14 +41,17 @@ pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
 /// The page of `GET /v1/events` and `network.events.response`.
 pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
     let QueryResult { events, checks, has_more, next, .. } = page;
+    let shown = events.iter().map(|record| (&record.event, marks));
+    let asked = checks.iter().map(|check| (check.as_ref(), false));
     let mut out = String::from("{\"events\":[");
-    let shown = events.iter().map(|record| event_json(record, marks));
-    let asked = checks.iter().map(|check| check.json());
-    for (i, event) in shown.chain(asked).enumerate() {
+    for (i, (event, marks)) in shown.chain(asked).enumerate() {
         if i > 0 {
             out.push(',');
         }
-        out.push_str(&event);
+        match marks {
+            true => out.push_str(&event.tracked_json(1)),
+            false => event.push_json_to(&mut out),
+        }
     }
     out.push_str("],\"has_more\":");
     out.push_str(if *has_more { "true" } else { "false" });
