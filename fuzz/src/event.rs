@@ -57,7 +57,7 @@ pub fn check(data: &[u8]) {
     let value = |json: &str| serde_json::from_str::<Value>(json).ok();
     assert_eq!(value(&written.payload), value(&envelope.payload));
     assert_eq!(written.visibility, Some(parts.visibility));
-    if let Some(tracked) = value(&event.tracked_json(3)) {
+    if let Some(tracked) = value(&event.json_as(Some(3))) {
         assert_eq!((&tracked["metadata"]["seq"], &tracked["metadata"]["attempt"]), (&7.into(), &3.into()));
     }
 }

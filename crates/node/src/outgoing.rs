@@ -25,7 +25,7 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub struct Signal {
     event: Arc<Event>,
-    text: OnceLock<Bytes>,
+    text: OnceLock<String>,
 }
 
 impl Signal {
@@ -39,8 +39,8 @@ impl Signal {
     }
 
     /// Its JSON, written once for all.
-    pub fn text(&self) -> &Bytes {
-        self.text.get_or_init(|| Bytes::from(self.event.json()))
+    pub fn text(&self) -> &str {
+        self.text.get_or_init(|| self.event.json())
     }
 }
 
@@ -86,6 +86,11 @@ impl Run {
         self.tracked
     }
 
+    /// It is the first delivery of its events, which counts where acks are expected.
+    fn attempt(&self) -> Option<u32> {
+        self.tracked.then_some(1)
+    }
+
     /// How often the book had changed when its events were decided.
     pub(crate) fn book(&self) -> u64 {
         self.book
@@ -106,14 +111,10 @@ impl Run {
         self.framed.get_or_init(|| {
             let size = self.records.iter().map(|r| r.event.json_len() + 64).sum();
             let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(self.records.len()));
+            let attempt = self.attempt();
             for record in &self.records {
-                if self.tracked {
-                    head(record.event.tracked_len(1), &mut bytes);
-                    record.event.push_tracked(1, &mut bytes);
-                } else {
-                    head(record.event.json_len(), &mut bytes);
-                    record.event.push_json(&mut bytes);
-                }
+                head(record.event.json_len_as(attempt), &mut bytes);
+                record.event.push_json(attempt, &mut bytes);
                 ends.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
             }
             Framed { bytes: bytes.into(), ends }
@@ -137,9 +138,9 @@ impl Part {
         self.run.records.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Whether acks are expected.
-    pub fn is_tracked(&self) -> bool {
-        self.run.tracked
+    /// Which delivery of its events this is, if acks are expected.
+    pub fn attempt(&self) -> Option<u32> {
+        self.run.attempt()
     }
 
     /// Bytes of its texts, about.
@@ -149,10 +150,7 @@ impl Part {
 
     /// The texts with delivery marks (plain in at-most-once networks), for a carrier that frames each itself.
     pub fn texts(&self) -> impl Iterator<Item = Bytes> {
-        self.records().iter().map(|r| match self.run.tracked {
-            true => Bytes::from(r.event.tracked_json(1)),
-            false => Bytes::from(r.event.json()),
-        })
+        self.records().iter().map(|r| Bytes::from(r.event.json_as(self.attempt())))
     }
 
     /// The texts as one block that all recipients share, each behind the head that `head` gives to its length.

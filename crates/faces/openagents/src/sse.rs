@@ -161,7 +161,7 @@ impl Reader {
                     for out in outs {
                         if let Out::Signal(signal) = out && self.wants(signal.event()) {
                             let name = self.name(signal.event().kind());
-                            if !self.send(format!("event: {name}\ndata: {}\n\n", signal.event().json())).await {
+                            if !self.send(format!("event: {name}\ndata: {}\n\n", signal.text())).await {
                                 return false;
                             }
                         }

@@ -47,9 +47,8 @@ impl Frame {
     /// Each event as a text of its own.
     pub fn into_texts(self) -> Vec<Bytes> {
         match self {
-            Frame::One(event, None) => vec![event.json().into()],
-            Frame::One(event, Some(attempt)) => vec![event.tracked_json(attempt).into()],
-            Frame::Signal(signal) => vec![signal.text().clone()],
+            Frame::One(event, attempt) => vec![event.json_as(attempt).into()],
+            Frame::Signal(signal) => vec![Bytes::copy_from_slice(signal.text().as_bytes())],
             Frame::Shared(part) => part.texts().collect(),
         }
     }

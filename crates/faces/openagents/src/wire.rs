@@ -35,23 +35,20 @@ pub(crate) fn ok(data: &Value) -> Response {
 
 /// An event as a read shows it: with delivery marks where it expects an ack.
 pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
-    if marks { record.event.tracked_json(1) } else { record.event.json() }
+    record.event.json_as(marks.then_some(1))
 }
 
 /// The page of `GET /v1/events` and `network.events.response`.
 pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
     let QueryResult { events, checks, has_more, next, .. } = page;
-    let shown = events.iter().map(|record| (&record.event, marks));
-    let asked = checks.iter().map(|check| (check.as_ref(), false));
+    let shown = events.iter().map(|record| (&record.event, marks.then_some(1)));
+    let asked = checks.iter().map(|check| (check.as_ref(), None));
     let mut out = String::from("{\"events\":[");
-    for (i, (event, marks)) in shown.chain(asked).enumerate() {
+    for (i, (event, attempt)) in shown.chain(asked).enumerate() {
         if i > 0 {
             out.push(',');
         }
-        match marks {
-            true => out.push_str(&event.tracked_json(1)),
-            false => event.push_json_to(&mut out),
-        }
+        event.push_json_to(attempt, &mut out);
     }
     out.push_str("],\"has_more\":");
     out.push_str(if *has_more { "true" } else { "false" });
@@ -94,7 +91,7 @@ pub(crate) fn accepted(answered: &Answered, response: Option<&str>) -> Response 
     out.push_str(OK);
     match event {
         Some(event) => {
-            event.push_json_to(&mut out);
+            event.push_json_to(None, &mut out);
             // Its closing brace: what the ack says goes inside.
             out.pop();
         }

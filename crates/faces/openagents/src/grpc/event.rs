@@ -1,6 +1,5 @@
 //! `rialto.v1.Event` with texts that stay in the block they were received in.
 
-use super::pb;
 use bytes::Bytes;
 use rialto_model::Event as Kept;
 
@@ -31,7 +30,7 @@ pub struct Event {
 
 impl Event {
     /// The message of an event, with delivery marks if it is the given attempt.
-    pub(super) fn of(event: &Kept, attempt: Option<u32>) -> pb::Event {
+    pub(super) fn of(event: &Kept, attempt: Option<u32>) -> Event {
         let (lengths, texts) = event.texts();
         let mut block = Bytes::copy_from_slice(texts.as_bytes());
         let [id, r#type, source, target, payload, mut metadata] = lengths.map(|len| block.split_to(len as usize));

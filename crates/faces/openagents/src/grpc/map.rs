@@ -88,8 +88,7 @@ pub(super) fn events_of(frame: &Frame) -> Vec<pb::Event> {
         Frame::One(event, attempt) => vec![pb::Event::of(event, *attempt)],
         Frame::Signal(signal) => vec![pb::Event::of(signal.event(), None)],
         Frame::Shared(part) => {
-            let attempt = part.is_tracked().then_some(1);
-            part.records().iter().map(|record| pb::Event::of(&record.event, attempt)).collect()
+            part.records().iter().map(|record| pb::Event::of(&record.event, part.attempt())).collect()
         }
     }
 }

@@ -31,17 +31,13 @@ impl Spool {
     /// Appends events.
     pub(super) fn put(&mut self, frame: Frame) {
         match frame {
-            Frame::One(event, None) => {
-                codec::text_head(event.json_len(), &mut self.open);
-                event.push_json(&mut self.open);
-            }
-            Frame::One(event, Some(attempt)) => {
-                codec::text_head(event.tracked_len(attempt), &mut self.open);
-                event.push_tracked(attempt, &mut self.open);
+            Frame::One(event, attempt) => {
+                codec::text_head(event.json_len_as(attempt), &mut self.open);
+                event.push_json(attempt, &mut self.open);
             }
             Frame::Signal(signal) => {
                 codec::text_head(signal.text().len(), &mut self.open);
-                self.open.extend_from_slice(signal.text());
+                self.open.extend_from_slice(signal.text().as_bytes());
             }
             Frame::Shared(part) => {
                 let block = part.framed(codec::text_head);
@@ -157,7 +153,7 @@ mod tests {
     #[test]
     fn a_delivery_again_says_which_it_is() {
         let (event, _) = event(3);
-        let text = event.tracked_json(4);
+        let text = event.json_as(Some(4));
         let mut spool = Spool::default();
         spool.put(Frame::One(event, Some(4)));
         let mut expected = Vec::new();
