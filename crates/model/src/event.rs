@@ -394,6 +394,40 @@ mod tests {
         prop::collection::vec(member, 0..7).prop_map(|members| format!("{{{}}}", members.join(",")))
     }
 
+    /// Events of few senders: most begin like one before.
+    fn like_the_one_before() -> impl Strategy<Value = String> {
+        let space = prop_oneof![8 => Just(""), 1 => Just(" "), 1 => Just("  ")];
+        let kind = prop_oneof![8 => Just("a.b"), 1 => Just("a.c"), 1 => Just("A")];
+        let target = prop_oneof![Just("core"), Just("channel/é"), Just(""), Just("a\\n")];
+        let between = prop_oneof![
+            4 => Just(""),
+            1 => Just(r#","network":"n""#),
+            1 => Just(r#","id":"e1""#),
+            1 => Just(r#","visibility":"direct""#),
+            1 => Just(r#","metadata":{}"#),
+            1 => Just(r#","type":"a.b""#),
+        ];
+        let payload = prop_oneof![Just("{}"), Just(r#"{"text":"é"}"#), Just(r#"{"a":[1]}"#), Just("1"), Just("{")];
+        let after = prop_oneof![2 => Just(""), 1 => Just(r#","metadata":{"k":1}"#), 1 => Just(r#","target":"core""#)];
+        (kind, target, between, payload, after, space).prop_map(|(kind, target, between, payload, after, s)| {
+            format!(
+                r#"{{"type":"{kind}","source":"agent:a","target":{s}"{target}"{between},"payload":{s}{payload}{after}}}"#
+            )
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1024))]
+        #[test]
+        fn what_was_read_before_changes_nothing(texts in prop::collection::vec(like_the_one_before(), 1..12)) {
+            let mut beginning = Beginning::default();
+            for text in &texts {
+                let alone = Envelope::from_plain(text, &mut Beginning::default());
+                prop_assert_eq!(Envelope::from_plain(text, &mut beginning), alone, "{}", text);
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
