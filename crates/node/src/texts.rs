@@ -120,6 +120,7 @@ mod tests {
         assert_eq!(pieces.iter().map(Texts::len).collect::<Vec<_>>(), [3, 1]);
         let outside = Texts::marked(Bytes::from_static(b"ab"), vec![0..1, 1..3, 1..2]);
         assert_eq!(outside.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"b"]);
+        assert_eq!(outside.bytes(), 2);
         let gathered: Texts = ["a", "", "bc"].into_iter().collect();
         assert_eq!(gathered.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bc"]);
     }
