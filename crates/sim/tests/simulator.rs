@@ -2,10 +2,12 @@
 //! knows only the specification (`rialto_sim::world`).
 //!
 //! `RIALTO_SIM_SEEDS=20000 cargo nextest run -p rialto-sim --test simulator` runs more of them, `RIALTO_SIM_FIRST` says
-//! where to begin, `RIALTO_SIM_SEED=n` replays one (and `RIALTO_SIM_TRACE=1` prints everything that is seen).
+//! where to begin, `RIALTO_SIM_SEED=n` replays one, `RIALTO_SIM_SCRIPT=file` replays a saved script (and
+//! `RIALTO_SIM_TRACE=1` prints everything that is seen).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use rialto_sim::world::saved::SavedScript;
 use rialto_sim::world::script::{Mods, NetPlan, Target, Terms, Trouble, Which, Word};
 use rialto_sim::world::shrink::shrink;
 use rialto_sim::world::{Script, Step, run};
@@ -65,6 +67,40 @@ fn seeds_of_the_third_share() {
 #[test]
 fn seeds_of_the_fourth_share() {
     share(3);
+}
+
+/// The scripts that once contradicted the specification hold, each of them, whatever the generator makes of their seeds
+/// today. With `RIALTO_SIM_SCRIPT=file` only that one is replayed.
+#[test]
+fn saved_scripts_hold() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/simulator");
+    let one = std::env::var_os("RIALTO_SIM_SCRIPT").map(std::path::PathBuf::from);
+    let all = || std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = || all().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    let mut paths: Vec<_> = one.map_or_else(scripts, |path| vec![path]);
+    paths.sort();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let saved = SavedScript::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if let Some(wrong) = saved.replay() {
+            panic!("{}: {wrong}", path.display());
+        }
+    }
+}
+
+/// What is saved is read back as it was, for every kind of step that the generator makes.
+#[test]
+fn a_script_survives_its_file() {
+    for seed in 0..400 {
+        let saved =
+            SavedScript { check: "order".to_owned(), seed, what: "\"1\" after 2".to_owned(), script: Script::of(seed) };
+        let text = saved.to_text().unwrap();
+        assert_eq!(SavedScript::parse(&text).unwrap(), saved, "{text}");
+    }
+    let wrong = r#"{"check":"","seed":1,"what":"","script":{"seed":1,"segment_bytes":1,"snapshot_bytes":1,"nets":[],
+        "steps":[{"Admin":{"net":0,"op":{"Status":"asleep"}}}]}}"#;
+    let error = SavedScript::parse(wrong).unwrap_err().to_string();
+    assert!(error.contains("no step holds the word `asleep`"), "{error}");
 }
 
 fn join(who: usize, stream: bool) -> Step {

@@ -14,6 +14,8 @@ pub use talk::Talk;
 pub use work::{By, Work};
 
 use crate::harness::Chance;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// Addresses that take part, the same in every network, so that names alone can never keep networks apart.
@@ -37,7 +39,7 @@ pub fn skills(address: &str) -> &'static [&'static str] {
 }
 
 /// One network of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetPlan {
     /// The workspace preset, or the plain one.
     pub workspace: bool,
@@ -56,7 +58,7 @@ pub struct NetPlan {
 }
 
 /// A world and what happens in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     /// Chance of the disk and the host.
     pub seed: u64,
@@ -71,7 +73,7 @@ pub struct Script {
 }
 
 /// Where a send goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the forms of section 7")]
 pub enum Target {
     Member(usize),
@@ -88,7 +90,7 @@ pub enum Target {
 }
 
 /// Which event is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Which {
     /// A new one with an id of the client's.
     Fresh,
@@ -101,7 +103,7 @@ pub enum Which {
 }
 
 /// An act on a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the types of section 5")]
 pub enum Act {
     Create { private: bool, guest: Option<usize> },
@@ -111,7 +113,7 @@ pub enum Act {
 }
 
 /// What a client acks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// Everything up to the newest it has seen but `n`.
     UpTo(usize),
@@ -124,14 +126,14 @@ pub enum What {
 }
 
 /// An operator's act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names of the admin API")]
 pub enum Admin {
-    Role(usize, &'static str),
+    Role(usize, #[serde(deserialize_with = "word")] FixedWord),
     Remove(usize),
     Group(usize, u8),
     DeleteGroup(usize),
-    Status(&'static str),
+    Status(#[serde(deserialize_with = "word")] FixedWord),
     Redact(u64),
     MaxPending(u64),
     /// A member mutes a channel, or hears it again.
@@ -142,8 +144,43 @@ pub enum Admin {
     Rename(usize, usize),
 }
 
+/// A role, a status of a network or a state of work, in the sheet's own word. Steps are copied freely, so it is not owned.
+pub type FixedWord = &'static str;
+
+/// Every word that a step can hold.
+const WORDS: [&str; 14] = [
+    "member",
+    "observer",
+    "master",
+    "active",
+    "paused",
+    "archived",
+    "submitted",
+    "working",
+    "input_required",
+    "auth_required",
+    "completed",
+    "failed",
+    "canceled",
+    "rejected",
+];
+
+/// Reads one of [`WORDS`]; any other is an error.
+fn word<'de, D: Deserializer<'de>>(from: D) -> Result<FixedWord, D::Error> {
+    let text = String::deserialize(from)?;
+    let known = WORDS.into_iter().find(|word| *word == text);
+    known.ok_or_else(|| D::Error::custom(format!("no step holds the word `{text}`")))
+}
+
+/// Reads one of [`WORDS`] or null.
+fn optional_word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FixedWord>, D::Error> {
+    #[derive(Deserialize)]
+    struct Known(#[serde(deserialize_with = "word")] FixedWord);
+    Ok(Option::<Known>::deserialize(from)?.map(|known| known.0))
+}
+
 /// What goes wrong below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each says what fails")]
 pub enum Trouble {
     DiskFull,
@@ -154,7 +191,7 @@ pub enum Trouble {
 }
 
 /// One thing that happens. `net` and `who` count modulo what there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields say what they are")]
 pub enum Step {
     Join { net: usize, who: usize, stream: bool, keep: bool, window: usize, observer: bool, resume: bool },

@@ -2,6 +2,7 @@
 
 use super::{Admin, Step, Target, Which, one_in, pick};
 use crate::harness::Chance;
+use serde::{Deserialize, Serialize};
 
 /// Mods that worlds have: name, mode, place within it.
 pub const MODS: [(&str, &str, i64); 5] = [
@@ -20,7 +21,7 @@ pub const PATTERNS: [&[&str]; 4] =
 pub const DEADLINES_MS: [u64; 3] = [1_000, 400, 1_500];
 
 /// How a mod is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields say what they are")]
 pub struct Terms {
     pub patterns: usize,
@@ -32,7 +33,7 @@ pub struct Terms {
 }
 
 /// What a mod says of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the sheet's own words")]
 pub enum Word {
     Pass,
@@ -45,7 +46,7 @@ pub enum Word {
 }
 
 /// What happens about mods that run elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields say what they are")]
 pub enum Mods {
     /// A member serves a mod; the operator lets it, or has not been asked.

@@ -2,6 +2,7 @@
 
 use super::{By, Step, one_in, pick};
 use crate::harness::Chance;
+use serde::{Deserialize, Serialize};
 
 /// What resources there may be.
 pub const RESOURCES: [&str; 4] =
@@ -18,7 +19,7 @@ pub const RULES: [&str; 7] = [
 ];
 
 /// What is done about a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the types of section 5")]
 pub enum Res {
     /// With rules for reading and for using it.

@@ -2,9 +2,10 @@
 
 use super::{Step, one_in, pick};
 use crate::harness::Chance;
+use serde::{Deserialize, Serialize};
 
 /// What is said where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields say what they are")]
 pub enum Talk {
     /// Messages in a thread of a channel, perhaps for some of its members only.

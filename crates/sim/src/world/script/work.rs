@@ -1,11 +1,12 @@
 //! Steps about work units.
 
-use super::{ADDRESSES, Step, Target, one_in, pick};
+use super::{ADDRESSES, FixedWord, Step, Target, one_in, optional_word, pick, word};
 use crate::harness::Chance;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Who does something about a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum By {
     /// Who asked for it.
     Requester,
@@ -16,7 +17,7 @@ pub enum By {
 }
 
 /// What is done about a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
     /// A new one, perhaps as part of the one that is meant.
     Open {
@@ -28,7 +29,7 @@ pub enum Work {
         part: bool,
     },
     /// `work.update` to this state.
-    Update(&'static str),
+    Update(#[serde(deserialize_with = "word")] FixedWord),
     /// `work.artifact`, whole or a chunk.
     Artifact {
         /// To one that is there.
@@ -43,7 +44,8 @@ pub enum Work {
     /// A message in reply to the request, or to the last question or answer.
     Reply {
         /// What the reply says of the work.
-        state: Option<&'static str>,
+        #[serde(deserialize_with = "optional_word")]
+        state: Option<FixedWord>,
         /// It says that the work failed.
         fails: bool,
         /// To what was said last, not to the request.
@@ -52,7 +54,8 @@ pub enum Work {
     /// A message inside the unit.
     Note {
         /// What it says of the work.
-        state: Option<&'static str>,
+        #[serde(deserialize_with = "optional_word")]
+        state: Option<FixedWord>,
     },
 }
 
