@@ -70,12 +70,12 @@ pub(crate) fn duplicate(
     Ok(first_answer(state, record))
 }
 
-/// Members are compared, not names: an address may belong to another by now. A removed one leaves its events to whoever
-/// has its name.
+/// Whether a member sent the event. Members are compared, not names: an address may belong to another by now. The events
+/// of a removed member are those of whoever has its name, or had it last before a rename.
 fn same_sender(state: &State, record: &EventRecord, address: &str) -> bool {
-    let Some(source) = record.route.source else { return false };
-    state.member_id(address) == Some(source)
-        || record.event.source() == address && state.member(source).is_none_or(|m| m.removed)
+    let (Some(source), Some(sender)) = (record.route.source, state.member_id(address)) else { return false };
+    let removed = || state.member(source).is_none_or(|m| m.removed);
+    sender == source || removed() && state.known_as(record.event.source()) == Some(sender)
 }
 
 /// What the sender was told the first time.
