@@ -123,6 +123,10 @@ impl World {
 
     async fn process(&mut self, n: usize, which: usize, terms: Terms) -> Result<(), Wrong> {
         let (name, mode, priority) = MODS[which];
+        if self.nets[n].oracle.is_wished(name) {
+            // Whether a member serves it already has to be known.
+            self.observe().await?;
+        }
         let known = self.nets[n].oracle.served_mod(name).cloned();
         if known.is_none() {
             let wish = wish(which, terms);

@@ -109,8 +109,12 @@ impl World {
         let now = self.now();
         let own = self.own_content().await?;
         for blob in &blobs {
-            let named = || self.nets.iter().any(|net| net.oracle.may_have_blob(&blob.hash, now));
-            if !own.contains(&blob.hash) && !named() {
+            let named = own.contains(&blob.hash) || self.nets.iter().any(|net| net.oracle.names_blob(&blob.hash));
+            let brought = || {
+                let content = content_of(store.as_ref(), &blob.hash);
+                content.is_none_or(|content| self.nets.iter().any(|net| net.oracle.may_have_content(&content, now)))
+            };
+            if !named && !brought() {
                 return wrong("blobs", format!("{} is still there, which nobody names", blob.hash));
             }
         }
@@ -196,6 +200,18 @@ impl World {
             Ok::<_, Fault>(bytes)
         });
         Ok(got.await?.map_err(|fault| fault.code))
+    }
+}
+
+/// The bytes of a blob; none if they cannot be read.
+fn content_of(store: &impl Store, hash: &str) -> Option<Vec<u8>> {
+    let blob = store.open_blob(hash).ok()??;
+    let (mut content, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        match blob.read_at(&mut piece, content.len() as u64).ok()? {
+            0 => return Some(content),
+            read => content.extend_from_slice(piece.get(..read)?),
+        }
     }
 }
 

@@ -257,6 +257,10 @@ impl World {
         let calm = calm && inputs.len() == 1 && !self.trouble;
         if calm {
             self.observe().await?;
+            // Nobody may know any more whether it is a member.
+            if self.nets[n].clients[c].session.is_none() {
+                return Ok(());
+            }
         }
         let net = &mut self.nets[n];
         let mut frames = Vec::new();
@@ -296,6 +300,8 @@ impl World {
             (true, []) | (false, [_, ..]) => Ok(()),
             (true, _) => Ok(()),
             (false, []) if net.oracle.is_mods_doing(k) => Ok(()),
+            // While it waited for a mod, a queue may have filled.
+            (false, []) if net.oracle.is_refused_by_now(k) => Ok(()),
             (false, []) => {
                 wrong("rules", format!("nothing speaks against {:?}, but it was refused", net.oracle.input(k)))
             }

@@ -92,6 +92,12 @@ impl Oracle {
         self.fates.get(k).is_some_and(|f| f.by_mod) || self.tickets.iter().any(moved)
     }
 
+    /// Whether an input that waited for a mod is to be refused as things are now.
+    pub fn is_refused_by_now(&self, k: usize) -> bool {
+        let waited = self.tickets.iter().any(|t| t.k == k);
+        waited && self.inputs.get(k).is_some_and(|input| !self.refusals(input).is_empty())
+    }
+
     fn tickets_of<'a>(&'a self, k: usize, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Ticket> {
         self.tickets.iter().filter(move |t| t.k == k && t.name == name)
     }
@@ -273,8 +279,10 @@ impl Oracle {
                 Ok(())
             };
         };
+        // A mod that guards its own mail is asked twice; who polls may not have heard the second question yet.
+        let unheard = mail && last.step != "mail" && !there;
         let passes = |said: &Said| matches!(said, Said::Pass | Said::Modified(_, None));
-        if once && !last.void && last.was_taken(passes) {
+        if once && !last.void && !unheard && last.was_taken(passes) {
             return wrong("mods", format!("mod/{name} passed k={k}, which was refused because it failed"));
         }
         let spoke = last.words.iter().any(|w| w.own);
@@ -307,7 +315,8 @@ impl Oracle {
                     input.target.clone_from(target);
                     input.visibility = None;
                 }
-                None if !shows && word.heard == Heard::Taken && target.is_none() => {
+                // What was sent again is asked about again, of which who polls may know nothing yet.
+                None if !shows && word.heard == Heard::Taken && target.is_none() && !self.is_resent(k) => {
                     return wrong("mods", format!("mod/{} changed k={k}, and nobody sees it", ticket.name));
                 }
                 None => {}

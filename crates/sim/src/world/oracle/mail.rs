@@ -276,17 +276,21 @@ impl Oracle {
     }
 
     /// Notices of dead letters are never dead letters themselves: past their life, or beyond what a queue holds, they
-    /// just end.
+    /// just end. A queue that was too full since the last look may have room by now; its oldest mail ended first, so a
+    /// notice can have ended only if the queue was full of younger mail.
     fn notices_may_have_ended(&mut self, now: u64) {
         let notices = self.notices();
-        for who in 0..self.members.len() {
-            let full = self.pending_at_most(who) > self.rules.max_pending;
-            let tries = self.rules.max_attempts.is_some();
-            let Some(member) = self.members.get_mut(who) else { continue };
-            for (_, mail) in member.mail.iter_mut().filter(|(seq, _)| notices.contains(seq)) {
+        let (looks, max_pending) = (self.looks, self.rules.max_pending);
+        let tries = self.rules.max_attempts.is_some();
+        for member in &mut self.members {
+            let mut younger = 0;
+            for (seq, mail) in member.mail.iter_mut().rev() {
+                let full = younger >= max_pending;
+                let waits = matches!(mail.row, Row::Pending | Row::Maybe);
+                younger += u64::from(waits || mail.ended == looks);
                 let age = now.saturating_sub(mail.born);
                 let over = full || age >= mail.ttl_ms || tries && age >= RETRY_MS;
-                if mail.row == Row::Pending && over {
+                if mail.row == Row::Pending && over && notices.contains(seq) {
                     mail.row = Row::Maybe;
                 }
             }

@@ -375,8 +375,13 @@ impl Oracle {
     pub fn refused(&mut self, k: usize, code: ErrorCode) -> Result<(), Wrong> {
         let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
         fate.open = fate.open.saturating_sub(1);
-        // Who resends what was accepted may have lost the right to, but never meets its own event as another one.
-        if fate.accepted.is_some() && code == ErrorCode::IdConflict {
+        let accepted = fate.accepted.is_some();
+        // Who resends what was accepted may have lost the right to, but never meets its own event as another one, unless
+        // it was forgotten after its time and its id is another's by now.
+        let input = self.inputs.get(k).filter(|i| is_old(&self.rules, i, self.looked));
+        let last = input.and_then(|i| self.tape.iter().rev().find(|e| Some(e.event.id()) == i.id.as_deref()));
+        let replaced = last.is_some_and(|e| number_of(e.event.payload()) != Some(k));
+        if accepted && !replaced && code == ErrorCode::IdConflict {
             return wrong("duplicates", format!("the same event again (k={k}) was called another one"));
         }
         Ok(())

@@ -108,6 +108,11 @@ impl Oracle {
         self.loaded(name).filter(|m| !self.is_going(m)).map(|m| m.what.clone())
     }
 
+    /// Whether a member asked to serve the mod and nobody knows yet what came of it.
+    pub fn is_wished(&self, name: &str) -> bool {
+        self.mods.iter().any(|m| m.what.name == name && m.wished && m.until.is_none())
+    }
+
     pub(super) fn loaded(&self, name: &str) -> Option<&Loaded> {
         self.mods.iter().find(|m| m.what.name == name && m.is_loaded())
     }

@@ -285,15 +285,20 @@ impl Oracle {
         self.resources.iter().flat_map(|r| &r.contents).map(|(_, bytes)| hash(bytes))
     }
 
-    /// Whether the content may be there: it is named, or was brought lately.
-    pub fn may_have_blob(&self, blob: &str, now: u64) -> bool {
-        let lately = || self.brought.iter().filter(|(at, _)| now.saturating_sub(*at) < STAGED_MS + 60_000);
-        // What is appended to something is kept whole, whatever became of the event that brought it.
-        let bases = || self.kept.iter().chain(self.brought.iter().map(|(_, bytes)| bytes));
-        let whole = |bytes: &[u8]| bases().any(|base| hash(&[base.as_slice(), bytes].concat()) == blob);
+    /// Whether a resource names the content.
+    pub fn names_blob(&self, blob: &str) -> bool {
         self.named_blobs().any(|named| named == blob)
-            || lately().any(|(_, bytes)| hash(bytes) == blob)
-            || lately().any(|(_, bytes)| whole(bytes))
+    }
+
+    /// Whether content that nobody names may be there: it was brought lately, alone or appended to other content, which
+    /// may itself have been appended to. It is kept whole, whatever became of the events that brought its parts.
+    pub fn may_have_content(&self, content: &[u8], now: u64) -> bool {
+        let lately = |at: u64| now.saturating_sub(at) < STAGED_MS + 60_000;
+        let known = |base: &[u8]| self.kept.iter().chain(self.brought.iter().map(|(_, b)| b)).any(|b| b == base);
+        self.brought.iter().filter(|(at, bytes)| lately(*at) && !bytes.is_empty()).any(|(_, bytes)| {
+            let base = content.strip_suffix(bytes.as_slice());
+            base.is_some_and(|base| base.is_empty() || known(base) || self.may_have_content(base, now))
+        })
     }
 
     /// Every content that can be read, with a version that has it.

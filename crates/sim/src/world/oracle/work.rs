@@ -53,6 +53,8 @@ pub struct Unit {
     pub(crate) ended: Option<u64>,
     /// What the network said when it ended it, until the executor has heard it too.
     owed: Option<String>,
+    /// The executor has to hear it: it took part then.
+    owed_for_sure: bool,
 }
 
 /// A unit as somebody is shown it.
@@ -427,6 +429,7 @@ impl Oracle {
             log: vec![event.seq],
             ended: None,
             owed: None,
+            owed_for_sure: false,
         });
         Ok(())
     }
@@ -455,11 +458,14 @@ impl Oracle {
             return wrong("work", format!("{} though {why}", event.json()));
         }
         let (requester, born) = (unit.requester, self.looked.min(now));
+        // Nothing is queued for who has left, also if it is back by the time somebody looks.
+        let there = unit.executor.and_then(|e| self.members.get(e)).is_some_and(Member::present);
         if let Some(unit) = self.units.get_mut(no) {
             unit.log.push(event.seq);
             unit.ended = Some(born);
             unit.state = state.to_owned();
             unit.owed = Some(event.payload().to_owned());
+            unit.owed_for_sure = there;
         }
         Ok(Place::Inbox(requester))
     }
@@ -494,8 +500,8 @@ impl Oracle {
     pub(crate) fn work_is_whole(&self) -> Result<(), Wrong> {
         for unit in &self.units {
             let gone = |who: Who| self.members.get(who).is_some_and(|m| m.removed);
-            let owed =
-                unit.owed.is_some() && unit.executor.is_some_and(|e| self.members.get(e).is_some_and(Member::present));
+            let present = |who: Who| self.members.get(who).is_some_and(Member::present);
+            let owed = unit.owed.is_some() && unit.owed_for_sure && unit.executor.is_some_and(present);
             let parent = unit.parent.and_then(|no| self.units.get(no));
             let orphan = unit.ended.is_none() && parent.is_some_and(|p| p.ended.is_some() && p.state != "completed");
             let absent = |who: Who| gone(who) || unit.call.is_some() && self.members.get(who).is_some_and(|m| m.left);
