@@ -3,6 +3,7 @@
 use crate::conversations::NOWHERE;
 use crate::invites;
 use crate::mods::Runs;
+use crate::monotonic;
 use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
@@ -18,12 +19,6 @@ use std::collections::BTreeMap;
 pub(crate) const TYPES_MAX: usize = 10_000;
 /// The shared list.
 pub(crate) const OTHER_TYPES: u32 = u32::MAX;
-/// The time index is to the second for this long at least, then to the minute.
-const SECONDS_FOR_MS: Millis = 3_600_000;
-/// The time index is to the minute for this long at least, then to the hour.
-const MINUTES_FOR_MS: Millis = 31 * 24 * 3_600_000;
-/// Entries of the time index between thinnings.
-const THIN_EVERY: usize = 4096;
 /// Leaps of the clock remembered apart; older ones are put together.
 const LEAPS_KEPT_MAX: usize = 64;
 /// Hashes of ended sessions remembered per member.
@@ -41,7 +36,7 @@ fn event(state: &mut State, record: &EventRecord) {
     let event = &record.event;
     let seq = event.seq;
     state.book.head = seq;
-    note_time(state, event.timestamp, seq);
+    monotonic::committed(state, event.timestamp, seq);
     let route = &record.route;
     let audience = if !record.stored || record.receipt { queued_audience(state, record) } else { 0 };
     let more = record.more.as_deref();
@@ -89,45 +84,6 @@ fn event(state: &mut State, record: &EventRecord) {
     }
     if !record.verdicts.is_empty() {
         state.book.verdicts.insert(seq, record.verdicts.clone());
-    }
-}
-
-/// Keeps the time index: an entry per second that has events; as it grows, per minute after an hour and per hour after
-/// a month.
-fn note_time(state: &mut State, stamp: Millis, seq: Seq) {
-    let book = &mut state.book;
-    if stamp / 1000 != book.last_stamp / 1000 || book.times.is_empty() {
-        book.times.push((stamp, seq));
-        if book.times.len().is_multiple_of(THIN_EVERY) {
-            book.seconds_from = book.seconds_from.max(stamp.saturating_sub(SECONDS_FOR_MS));
-            book.minutes_from = book.minutes_from.max(stamp.saturating_sub(MINUTES_FOR_MS));
-            let (seconds, minutes) = (book.seconds_from, book.minutes_from);
-            let mut last = None;
-            book.times.retain(|(at, _)| {
-                let unit = times_unit(*at, seconds, minutes);
-                last.replace((unit, at / unit)) != Some((unit, at / unit))
-            });
-        }
-    }
-    book.last_stamp = book.last_stamp.max(stamp);
-}
-
-/// How fine the time index is at `at`.
-fn times_unit(at: Millis, seconds_from: Millis, minutes_from: Millis) -> Millis {
-    if at >= seconds_from {
-        1000
-    } else if at >= minutes_from {
-        60_000
-    } else {
-        3_600_000
-    }
-}
-
-impl State {
-    /// When the stretch of the time index that begins at `at` is over.
-    pub(crate) fn stretch_end(&self, at: Millis) -> Millis {
-        let unit = times_unit(at, self.book.seconds_from, self.book.minutes_from);
-        (at / unit + 1).saturating_mul(unit)
     }
 }
 
@@ -285,7 +241,7 @@ fn change(state: &mut State, change: &Change) {
         Change::Role { member, role } => with_member(state, *member, |m| m.role = *role),
         Change::Profile { member, profile } => with_member(state, *member, |m| m.profile = profile.clone()),
         Change::Queueing { member, on, left, receive } => {
-            let stamp = state.book.last_stamp;
+            let now = state.monotonic();
             with_member(state, *member, |m| {
                 if *on {
                     open(&mut m.queueing, head)
@@ -293,7 +249,7 @@ fn change(state: &mut State, change: &Change) {
                     close(&mut m.queueing, head)
                 }
                 if *left && !m.left {
-                    m.left_at = stamp;
+                    m.left_at = now;
                 }
                 m.left = *left;
                 m.receive = *receive;
@@ -380,6 +336,7 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::Dead { member, reason, at, seqs } => dead(state, *member, reason, *at, seqs),
         Change::Lapsed { through } => lapsed(state, *through),
+        Change::Clock { monotonic, stamp } => monotonic::apply(state, *monotonic, *stamp),
         Change::Leapt { by } => leapt(state, *by),
         Change::Purged { through } => purge(state, *through),
         Change::Redacted { seq } => {
@@ -552,7 +509,8 @@ fn dead(state: &mut State, member: MemberId, reason: &str, at: Millis, seqs: &[(
     state.book.dead_letters.drain(..surplus);
 }
 
-/// Deadlines run on steady time: what is committed gets the time back that the wall clock leapt over.
+/// A record of an older release, whose deadlines were stamps: what is committed gets the time back that the wall clock
+/// leapt over.
 fn leapt(state: &mut State, by: Millis) {
     let leaps = &mut state.book.leaps;
     leaps.push((state.book.head, by));
@@ -586,8 +544,10 @@ fn purge(state: &mut State, through: Seq) {
     state.book.redacted = state.book.redacted.split_off(&through.saturating_add(1));
     state.book.leaps.retain(|(seq, _)| *seq > through || waiting.keys().next().is_some_and(|first| first <= seq));
     let needed = waiting.keys().next().copied().unwrap_or(through + 1).min(through + 1);
-    let first_kept = state.book.times.partition_point(|(_, seq)| *seq <= needed);
-    state.book.times.drain(..first_kept.saturating_sub(1));
+    monotonic::forget_before(&mut state.book.times, needed);
+    if let Some(clock) = &mut state.book.monotonic {
+        clock.index.forget_before(needed);
+    }
     // Kept ones are no longer history: they are forgotten with their last delivery.
     for (seq, waiting) in waiting {
         let streams = held.remove(&seq).unwrap_or_default();

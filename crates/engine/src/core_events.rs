@@ -266,7 +266,7 @@ impl State {
             map.insert("binding".into(), json!(binding));
             if let Some(until) = m.quiet_until {
                 map.insert("dnd".into(), json!(true));
-                map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(until))));
+                map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(self.shown(until, now)))));
             }
             let age = live.presence.get(id).map(|p| now.steady.saturating_sub(p.last_call));
             if let Some(age) = age {

@@ -616,7 +616,7 @@ fn commit_in_place(
         return Ok(Accepted { event: Some(Arc::new(shown)), ..Accepted::default() });
     }
     let ttl = metadata.ttl_ms.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| ttl.min(TTL_MS_MAX));
-    let dies_at = [ttl, meant.life_ms].into_iter().flatten().min().map(|life| stamp.saturating_add(life));
+    let dies_at = [ttl, meant.life_ms].into_iter().flatten().min().map(|life| now.steady.saturating_add(life));
     let title = meant.note(&mut draft.more);
     let walked = draft.walked.take();
     let changed = draft.more.is_some()

@@ -278,7 +278,7 @@ impl State {
     }
 
     /// Nothing before this seq was committed at `time` or later.
-    fn first_at(&self, time: Millis) -> Seq {
+    pub(crate) fn first_at(&self, time: Millis) -> Seq {
         let at = self.book.times.partition_point(|(t, _)| *t < time);
         at.checked_sub(1).and_then(|at| self.book.times.get(at)).map_or(0, |(_, seq)| *seq)
     }

@@ -9,12 +9,13 @@ use rialto_model::{Envelope, ErrorCode, Event, Fault, Millis, Seq};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Time as the node sees it: wall for stamps and expiry dates, steady for deadlines.
+/// Time as the node sees it: wall for stamps and published expiry dates, steady for deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
     /// Wall clock; may jump.
     pub wall: Millis,
-    /// Monotonic; starts anywhere, never jumps.
+    /// The network's monotonic time: it runs while the node runs, never jumps, and goes on after a restart from where it
+    /// was last recorded ([`State::monotonic`](crate::State::monotonic)). Deadlines are times of this clock.
     pub steady: Millis,
 }
 

@@ -148,7 +148,7 @@ fn read(
     }
     let seconds = number("expires_in_s", SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
     let uses = number("max_uses", 1, limits::INVITE_USES_MAX.into())?;
-    let created_at = state.stamp(now.wall);
+    let created_at = now.wall;
     Ok(Invite {
         sha256,
         inviter: by,
@@ -228,12 +228,12 @@ pub(crate) fn by_operator(
 
 /// The invitation with this secret, if this address may use it now.
 pub(crate) fn usable(state: &State, hash: &[u8; 32], address: &str, now: Clock) -> Option<Box<str>> {
-    let fits = |i: &Invite| &i.sha256 == hash && is_open(state, i, address, now);
+    let fits = |i: &Invite| &i.sha256 == hash && is_open(i, address, now);
     state.book.invites.iter().find(|(_, invite)| fits(invite)).map(|(id, _)| id.clone())
 }
 
-fn is_open(state: &State, invite: &Invite, address: &str, now: Clock) -> bool {
-    invite.expires_at > state.stamp(now.wall) && invite.invitee.as_deref().is_none_or(|only| only == address)
+fn is_open(invite: &Invite, address: &str, now: Clock) -> bool {
+    invite.expires_at > now.wall && invite.invitee.as_deref().is_none_or(|only| only == address)
 }
 
 /// Somebody used an invitation: it is seated, and the inviter hears of it.
@@ -264,7 +264,7 @@ fn tell(state: &State, invite: &Invite, kind: &str, payload: &Value, now: Clock,
 fn answered<'s>(state: &'s State, draft: &Draft<'_, '_>, now: Clock) -> Result<(String, &'s Invite), Fault> {
     let payload = channels::payload(draft)?;
     let id = channels::text(&payload, "invitation_id").ok_or_else(|| bad("invitation_id", "an invitation's id"))?;
-    let invite = state.book.invites.get(id).filter(|i| is_open(state, i, &draft.address, now)).ok_or_else(invalid)?;
+    let invite = state.book.invites.get(id).filter(|i| is_open(i, &draft.address, now)).ok_or_else(invalid)?;
     // Without an invitee it is for whoever knows the secret, and ids are no secrets.
     if invite.invitee.is_none() { Err(invalid()) } else { Ok((id.to_owned(), invite)) }
 }
@@ -316,8 +316,7 @@ pub(crate) fn end(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Value, Fault> {
-    let stamp = state.stamp(now.wall);
-    let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > stamp;
+    let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > now.wall;
     let invite = state.book.invites.get(id).filter(knows).ok_or_else(invalid)?;
     if secret.is_some() {
         tell(state, invite, REJECTED, &json!({ "invitation_id": id }), now, fx);
@@ -337,7 +336,7 @@ pub(crate) fn used(state: &mut State, id: &str, ended: bool) {
 
 /// Forgets invitations whose time is over.
 pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
-    let through = state.stamp(now.wall);
+    let through = now.wall;
     if state.book.invites.values().any(|invite| invite.expires_at <= through) {
         fx.change(Change::InvitesLapsed { through });
     }

@@ -11,6 +11,7 @@ pub mod glob;
 pub mod history;
 pub mod input;
 pub mod mods;
+pub mod monotonic;
 pub mod record;
 pub mod resources;
 pub mod rooms;
@@ -53,7 +54,7 @@ pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
 use mods::external::{self, emitted::ModEvent};
-use rialto_model::Fault;
+use rialto_model::{Fault, Millis};
 
 /// One network: its durable state, and what is true only while the process lives.
 #[derive(Debug)]
@@ -73,9 +74,9 @@ impl Engine {
     /// Decides one event of a client. Records come out in `effects`; nothing durable has changed yet. What it cannot
     /// know is asked for: the same input with the answer decides it.
     pub fn emit(&mut self, input: &Emit<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Stop> {
-        self.look(now);
         let mark = effects.mark();
-        let result = emit::decide(self, input, now, effects);
+        let pair = monotonic::drifted(&self.state, now);
+        let result = monotonic::record_before(pair, effects, |fx| emit::decide(self, input, now, fx));
         match &result {
             Ok(accepted) => {
                 mods::analytics::observe(&self.state, &mut self.live, &input.envelope.kind, Ok(accepted), now)
@@ -106,9 +107,11 @@ impl Engine {
 
     /// Decides an event that a mod sends.
     pub fn emit_of_mod(&mut self, input: &ModEvent<'_>, now: Clock, effects: &mut Effects) -> Result<Accepted, Stop> {
-        self.look(now);
         let mark = effects.mark();
-        let result = external::emitted::decide(&self.state, &mut self.live, input, now, effects);
+        let pair = monotonic::drifted(&self.state, now);
+        let result = monotonic::record_before(pair, effects, |fx| {
+            external::emitted::decide(&self.state, &mut self.live, input, now, fx)
+        });
         match &result {
             Ok(Accepted { event: Some(record), .. }) => {
                 external::observe(&self.state, record, Some((input.name, input.chain)), effects);
@@ -144,8 +147,10 @@ impl Engine {
 
     /// Decides acks of a member's deliveries.
     pub fn ack(&mut self, by: MemberId, request: &AckRequest, now: Clock, effects: &mut Effects) -> u64 {
-        self.look(now);
-        delivery::decide_acks(&self.state, &self.live, by, request, now, effects)
+        let pair = monotonic::drifted(&self.state, now);
+        monotonic::record_before(pair, effects, |fx| {
+            delivery::decide_acks(&self.state, &self.live, by, request, now, fx)
+        })
     }
 
     /// Decides that a member has a room with another; gives its number. A new one is there once its record is applied.
@@ -157,7 +162,6 @@ impl Engine {
         now: Clock,
         effects: &mut Effects,
     ) -> Result<u32, Fault> {
-        self.look(now);
         conversations::resolve_room(&self.state, by, peer, channel, now, effects)
     }
 
@@ -170,7 +174,8 @@ impl Engine {
         now: Clock,
         effects: &mut Effects,
     ) -> bool {
-        resources::answered(&self.state, by, request, payload, now, effects)
+        let pair = monotonic::drifted(&self.state, now);
+        monotonic::record_before(pair, effects, |fx| resources::answered(&self.state, by, request, payload, now, fx))
     }
 
     /// Decides what a member changes about itself.
@@ -181,9 +186,10 @@ impl Engine {
         now: Clock,
         effects: &mut Effects,
     ) -> Result<(), Fault> {
-        self.look(now);
         let mark = effects.mark();
-        let result = own::decide(&self.state, &mut self.live, by, wishes, now, effects);
+        let pair = monotonic::drifted(&self.state, now);
+        let result =
+            monotonic::record_before(pair, effects, |fx| own::decide(&self.state, &mut self.live, by, wishes, now, fx));
         if result.is_err() {
             effects.undo(mark);
         }
@@ -192,9 +198,10 @@ impl Engine {
 
     /// Decides an operator's act.
     pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<serde_json::Value, Fault> {
-        self.look(now);
         let mark = effects.mark();
-        let result = admin::decide(&self.state, &mut self.live, op, now, effects);
+        let pair = monotonic::drifted(&self.state, now);
+        let result =
+            monotonic::record_before(pair, effects, |fx| admin::decide(&self.state, &mut self.live, op, now, fx));
         if result.is_err() {
             effects.undo(mark);
         }
@@ -203,12 +210,18 @@ impl Engine {
 
     /// Decides what time alone brings: expiry, dead letters, presence.
     pub fn tick(&mut self, now: Clock, effects: &mut Effects) {
-        tick::decide(&self.state, &mut self.live, now, effects);
+        let pair = monotonic::drifted(&self.state, now);
+        monotonic::record_before(pair, effects, |fx| tick::decide(&self.state, &mut self.live, now, fx));
     }
 
-    /// The first look at the clocks: leaps are told from here on.
-    fn look(&mut self, now: Clock) {
-        self.live.looked.get_or_insert((self.state.stamp(now.wall), now.steady));
+    /// The earliest deadline after the given monotonic time that somebody waits for to the moment: a tick is due then.
+    pub fn next_deadline(&self, after: Millis) -> Option<Millis> {
+        self.state.next_deadline(after)
+    }
+
+    /// Records the time before the node stops, so that whatever waits has the time left that it had.
+    pub fn stop(&mut self, now: Clock, effects: &mut Effects) {
+        monotonic::record_stop(&self.state, now, effects);
     }
 
     /// Decides that a member's deliveries end here, for the reason given.
@@ -220,7 +233,8 @@ impl Engine {
         now: Clock,
         fx: &mut Effects,
     ) {
-        tick::dead_letters(&self.state, member, seqs, reason, now, fx);
+        let pair = monotonic::drifted(&self.state, now);
+        monotonic::record_before(pair, fx, |fx| tick::dead_letters(&self.state, member, seqs, reason, now, fx));
     }
 
     /// Decides that mail is queued for the member from here on (it opened a stream or an inbox).

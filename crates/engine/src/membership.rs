@@ -368,7 +368,7 @@ fn frees_name(state: &State, member: &Member, input: &Emit<'_>, now: Clock) -> R
         return Ok(false);
     }
     // A session that ended by time was idle for as long as a name is kept.
-    if member.left && state.stamp(now.wall) < member.left_at.saturating_add(SESSION_IDLE_MS) {
+    if member.left && now.steady < member.left_at.saturating_add(SESSION_IDLE_MS) {
         return Err(taken("show its last session id"));
     }
     Ok(true)

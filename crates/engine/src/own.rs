@@ -126,7 +126,7 @@ pub(crate) fn change(
         None => member.quiet_until,
         Some(Dnd::Off) => None,
         Some(Dnd::On) => Some(Millis::MAX),
-        Some(Dnd::For(ms)) => Some(state.stamp(now.wall).saturating_add(ms)),
+        Some(Dnd::For(ms)) => Some(now.steady.saturating_add(ms)),
     };
     if until != member.quiet_until {
         fx.change(Change::Quiet { member: id, until });
@@ -183,8 +183,7 @@ fn rename(
 
 /// Members whose quiet time is over.
 pub(crate) fn end_quiet(state: &State, now: Clock, fx: &mut Effects) {
-    let stamp = state.stamp(now.wall);
-    for (id, _) in state.roster().filter(|(_, m)| m.quiet_until.is_some_and(|until| until <= stamp)) {
+    for (id, _) in state.roster().filter(|(_, m)| m.quiet_until.is_some_and(|until| until <= now.steady)) {
         fx.change(Change::Quiet { member: id, until: None });
     }
 }
@@ -242,7 +241,7 @@ pub(crate) fn renamed(state: &mut State, member: MemberId, address: &str) {
     book.dead_letters.iter_mut().filter(|d| d.recipient == old).for_each(|d| d.recipient = address.into());
 }
 
-/// A time to be quiet is as long as it was meant to be, whatever the wall clock does.
+/// Of an older release, whose deadlines were stamps: the wall clock leapt ahead.
 pub(crate) fn leapt(state: &mut State, by: Millis) {
     for until in state.book.members.iter_mut().filter_map(|m| m.quiet_until.as_mut()) {
         *until = until.saturating_add(by);

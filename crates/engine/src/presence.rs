@@ -109,14 +109,12 @@ pub struct Live {
     pub refusals: VecDeque<Refusal>,
     /// Makes ids of signals unique.
     pub signals: u64,
-    /// Stamp and steady time of the last tick (or of the first look), to notice leaps of the wall clock.
-    pub looked: Option<(Millis, Millis)>,
     /// When history was last purged, steady time.
     pub purged_at: Option<Millis>,
     /// The next tick looks at floors from this member on.
     pub floors_from: MemberId,
-    /// Steady time of the first tick.
-    pub(crate) began: Option<Millis>,
+    /// When the network was last seen at rest, steady time.
+    pub(crate) rested_until: Option<Millis>,
     /// When sessions that rest were last looked for, steady time.
     pub(crate) archived_at: Option<Millis>,
     /// Messages of agents in a row, by channel.

@@ -1,7 +1,9 @@
-//! Snapshots: the whole durable state as bytes, and back. Their hash is the state hash.
+//! Snapshots: the whole durable state as bytes, and back. Their hash, but for how late it is, is the state hash.
 //!
-//! Layout: magic, version, length and JSON of the book, then the lists as Roaring bitmaps in key order.
+//! Layout: magic, version, length and JSON of the book, then the lists as Roaring bitmaps in key order, then the reading
+//! of the monotonic clock, which older releases did not have.
 
+use crate::monotonic::Reading;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::state::{Book, State};
@@ -54,6 +56,7 @@ impl State {
             seconds_from: 0,
             minutes_from: 0,
             leaps: Vec::new(),
+            monotonic: None,
             verdicts: Default::default(),
             receipts: Default::default(),
             redacted: Default::default(),
@@ -71,6 +74,16 @@ impl State {
 
     /// The whole state as bytes: the same state gives the same bytes.
     pub fn to_snapshot(&self) -> Vec<u8> {
+        let mut out = self.timeless();
+        if self.book.monotonic.is_some() {
+            let Reading { latest, at, stamp } = self.reading;
+            [latest, at, stamp].iter().for_each(|time| out.extend_from_slice(&time.to_le_bytes()));
+        }
+        out
+    }
+
+    /// The snapshot without the reading of the clock.
+    fn timeless(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         // Writing plain data into memory cannot fail.
         let book = serde_json::to_vec(&self.book).unwrap_or_default();
@@ -94,9 +107,9 @@ impl State {
         out
     }
 
-    /// SHA-256 of the snapshot: equal states have equal hashes.
+    /// SHA-256 of the snapshot without the reading of the clock: equal states have equal hashes, whatever time it is.
     pub fn hash(&self) -> [u8; 32] {
-        sha2::Sha256::digest(self.to_snapshot()).into()
+        sha2::Sha256::digest(self.timeless()).into()
     }
 
     /// Reads a snapshot back.
@@ -122,7 +135,13 @@ impl State {
         }
         lists.kept = get_bitmap(&mut r).ok_or_else(truncated)?;
         let network = NetworkId::parse(&book.id).map_err(|e| bad(&e.to_string()))?;
-        Ok(State::from_parts(book, lists, network, seed))
+        let mut state = State::from_parts(book, lists, network, seed);
+        if state.book.monotonic.is_some() {
+            let [latest, at, stamp] = [(); 3].map(|()| get_u64(&mut r));
+            let reading = |latest, at, stamp| Some(Reading { latest: latest?, at: at?, stamp: stamp? });
+            state.reading = reading(latest, at, stamp).ok_or_else(|| bad("the reading of the clock is missing"))?;
+        }
+        Ok(state)
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::conversations::NOWHERE;
 use crate::invites::Invite;
 use crate::mods::ModConfig;
+use crate::monotonic::{Monotonic, Reading};
 use crate::resources::{Resource, ResourceIndex, ResourceNo};
 use crate::route::StreamKey;
 use crate::streams::Lists;
@@ -125,7 +126,7 @@ pub struct Member {
     pub receive: Receive,
     /// It left: nothing new is queued.
     pub left: bool,
-    /// When it left.
+    /// When it left, monotonic time.
     #[serde(default)]
     pub left_at: Millis,
     /// Deleted; the number stays as a tombstone.
@@ -148,7 +149,7 @@ pub struct Member {
     /// Channels it keeps its seat in but wants no mail from.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub muted: BTreeSet<ChannelId>,
-    /// Its mail waits until this stamp; the maximum is until it says otherwise.
+    /// Its mail waits until this monotonic time; the maximum is until it says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_until: Option<Millis>,
     /// Addresses it had before, the oldest first.
@@ -316,7 +317,7 @@ pub struct Book {
     pub unstored: BTreeMap<Seq, Unstored>,
     /// Events narrowed by `metadata.to`: who of the audience gets them.
     pub narrowed: BTreeMap<Seq, Vec<MemberId>>,
-    /// Events with a shorter life than the network's: when each ends.
+    /// Events with a shorter life than the network's: when each ends, monotonic time.
     pub short_lived: BTreeMap<Seq, Millis>,
     /// A time index: the first seq of each second that has events; of each minute or hour where it was thinned.
     pub times: Vec<(Millis, Seq)>,
@@ -326,9 +327,13 @@ pub struct Book {
     /// The time index is to the minute from here on, and to the hour before.
     #[serde(default)]
     pub minutes_from: Millis,
-    /// Leaps of the wall clock: events up to this seq are younger than their stamps say, by this much.
+    /// Of an older release, until the first record of the monotonic clock: leaps of the wall clock. Events up to this seq
+    /// are younger than their stamps say, by this much.
     #[serde(default)]
     pub leaps: Vec<(Seq, Millis)>,
+    /// When events were committed, by the monotonic clock; none until that was first recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monotonic: Option<Box<Monotonic>>,
     /// Non-pass verdicts of mods on committed events, for `explain`.
     pub verdicts: BTreeMap<Seq, Vec<String>>,
     /// Events whose sender wants to hear of acks, while somebody has not acked.
@@ -377,6 +382,8 @@ pub struct State {
     pub book: Book,
     /// Posting lists and ack state.
     pub lists: Lists,
+    /// How late it is by the network's monotonic clock.
+    pub reading: Reading,
     /// Own id, parsed.
     pub network: NetworkId,
     pub(crate) members: Index<Box<str>, MemberId>,
@@ -421,6 +428,7 @@ impl State {
             external: book.mods.iter().any(|m| !m.runs.is_builtin()),
             book,
             lists,
+            reading: Reading::default(),
             network,
         };
         for (id, member) in (0..).zip(&state.book.members) {

@@ -1,13 +1,14 @@
 //! What time alone brings: mail that dies, sessions that end, members that fall silent, history that is purged.
 //!
-//! Deadlines run on steady time: they are compared with stamps, and a leap of the wall clock is recorded and taken off
-//! again. So a jump of the clock ends no session and kills no mail.
+//! All of it runs on monotonic time (`monotonic`): setting the wall clock ends no session, kills no mail and delays
+//! nothing.
 
 use crate::conversations;
 use crate::delivery::ranges;
 use crate::input::{Clock, Effect, Effects};
 use crate::invites;
 use crate::mods::{persistence, workspace};
+use crate::monotonic;
 use crate::own;
 use crate::presence::{Live, Presence, SESSION_IDLE_MS};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
@@ -26,8 +27,6 @@ const NAMED_MAX: usize = 100;
 const DEAD_PER_TICK_MAX: usize = 10_000;
 /// Ranges in one record of dead letters.
 const DEAD_RANGES_MAX: usize = 4096;
-/// The wall clock leapt if it went this much further than the steady one.
-const LEAP_MIN_MS: Millis = 2000;
 /// A floor may lag behind by this much before a tick raises it.
 const FLOOR_LAG_MAX: Seq = 65_536;
 /// Floors looked at in one tick.
@@ -43,10 +42,6 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
     end_idle_sessions(state, live, now, fx);
-    if let Some(by) = leap(state, live, now).filter(|_| !crate::bugs::on("clock jump kills mail")) {
-        fx.change(Change::Leapt { by });
-        return; // Deadlines are looked at again when the leap is in the state.
-    }
     own::end_quiet(state, now, fx);
     undeliverable(state, now, fx);
     work::expire(state, live, now, fx);
@@ -56,14 +51,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     invites::lapse(state, now, fx);
     purge(state, live, now, fx);
     raise_floors(state, live, fx);
-}
-
-/// How far stamps ran ahead of steady time since the last tick, if too far.
-fn leap(state: &State, live: &mut Live, now: Clock) -> Option<Millis> {
-    let stamp = state.stamp(now.wall);
-    let (before, steady) = live.looked.replace((stamp, now.steady))?;
-    let expected = before.saturating_add(now.steady.saturating_sub(steady));
-    stamp.checked_sub(expected).filter(|by| *by >= LEAP_MIN_MS)
+    monotonic::record(state, now, fx);
 }
 
 /// Members that made no call for a minute and have no stream are offline; each change is told once.
@@ -86,51 +74,21 @@ fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     }
 }
 
-/// The last event whose stamp is at or before `time`: exact for the first event of a second, never too late a one.
-fn seq_at(state: &State, time: Millis) -> Seq {
-    let book = &state.book;
-    if book.last_stamp <= time {
-        return book.head;
-    }
-    // The last entry at or before `time`: its first event counts, the others only if their second (minute, hour) is over.
-    let Some(at) = book.times.partition_point(|(at, _)| *at <= time).checked_sub(1) else { return 0 };
-    let Some((first_at, first)) = book.times.get(at).copied() else { return 0 };
-    let over = state.stretch_end(first_at) <= time.saturating_add(1);
-    match book.times.get(at + 1) {
-        Some((_, next)) if over => next - 1,
-        None if over => book.head,
-        _ => first,
-    }
-}
-
-/// The last event that is at least this old, leaps of the clock taken off.
-pub(crate) fn aged_through(state: &State, now: Clock, age: Millis) -> Seq {
-    let time = state.stamp(now.wall).saturating_sub(age);
-    let (mut leapt, mut end, mut out) = (0, Seq::MAX, 0);
-    for (seq, by) in state.book.leaps.iter().rev() {
-        let through = seq_at(state, time.saturating_sub(leapt)).min(end);
-        out = out.max(if through > *seq { through } else { 0 });
-        leapt += by;
-        end = *seq;
-    }
-    out.max(seq_at(state, time.saturating_sub(leapt)).min(end))
-}
-
 impl State {
     /// Records of events up to this one are no longer needed: not by history, not by a recipient, and not to know an id
     /// again, which takes a day.
     pub fn horizon(&self, now: Clock) -> Seq {
         let first = [self.lists.kept().min(), self.book.unstored.keys().next().copied()].into_iter().flatten().min();
         let unneeded = first.map_or(self.book.head, |first| first - 1);
-        unneeded.min(aged_through(self, now, IDS_KEPT_MS))
+        unneeded.min(self.aged_through(now, IDS_KEPT_MS))
     }
 }
 
 /// Mail past its life, and the oldest mail of queues that hold too much: a fan-out commits whatever they hold.
 fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
-    let stamp = state.stamp(now.wall);
-    let cutoff = aged_through(state, now, state.book.settings.ttl_ms);
-    let short: Vec<Seq> = state.deaths.range(..=(stamp, Seq::MAX)).map(|(_, seq)| *seq).collect();
+    let cutoff = state.aged_through(now, state.book.settings.ttl_ms);
+    let through = state.deadline_clock(now);
+    let short: Vec<Seq> = state.deaths.range(..=(through, Seq::MAX)).map(|(_, seq)| *seq).collect();
     let mut budget = DEAD_PER_TICK_MAX;
     let mut ends: Vec<End> = Vec::new();
     for (id, _) in state.roster() {
@@ -159,7 +117,7 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     }
     end_deliveries(state, &ends, now, fx);
     if !short.is_empty() && budget > 0 {
-        fx.change(Change::Lapsed { through: stamp });
+        fx.change(Change::Lapsed { through });
     }
 }
 
@@ -270,8 +228,7 @@ fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
         // Since a restart, the first tick counts as a call: a session survives the node's absence.
         let absent = Presence { last_call: now.steady, gone: true, ..Presence::default() };
         let Some(p) = live.presence.or_insert(id, absent) else { continue };
-        let jumped = crate::bugs::on("clock jump ends sessions")
-            && live.looked.is_some_and(|(wall, _)| now.wall > wall + 3_000_000);
+        let jumped = crate::bugs::on("clock jump ends sessions") && now.wall > now.steady.saturating_add(3_000_000);
         if p.streams == 0 && (jumped || now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS)) {
             let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
             fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true });
@@ -284,7 +241,7 @@ fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
 /// there is much to forget, so that a steady flow does not log a purge per event.
 fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     let (age, count) = persistence::retention(state);
-    let by_age = age.map_or(0, |age| aged_through(state, now, age));
+    let by_age = age.map_or(0, |age| state.aged_through(now, age));
     let kept = state.lists.kept();
     let surplus = count.map_or(0, |keep| kept.len().saturating_sub(keep));
     let by_count = surplus.checked_sub(1).and_then(|last| kept.select(last)).unwrap_or(0);

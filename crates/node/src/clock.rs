@@ -49,6 +49,29 @@ impl DrivenClock {
     }
 }
 
+/// The clock of one network: the node's, with its monotonic time going on from where the network's was.
+#[derive(Debug, Clone)]
+pub(crate) struct NetworkClock {
+    clock: NodeClock,
+    /// The network's monotonic time …
+    from: u64,
+    /// … when the node's was this.
+    at: u64,
+}
+
+impl NetworkClock {
+    /// The clock of a network whose monotonic time is `monotonic` now.
+    pub(crate) fn resume(clock: &NodeClock, monotonic: u64) -> NetworkClock {
+        NetworkClock { at: clock.now().steady, from: monotonic, clock: clock.clone() }
+    }
+
+    /// Now, on both clocks.
+    pub(crate) fn now(&self) -> Clock {
+        let Clock { wall, steady } = self.clock.now();
+        Clock { wall, steady: self.from.saturating_add(steady.saturating_sub(self.at)) }
+    }
+}
+
 impl Default for NodeClock {
     fn default() -> Self {
         NodeClock(Source::Machine { started: Instant::now() })

@@ -49,6 +49,8 @@ counters! {
     online,
     /// The last event the search index has seen.
     indexed,
+    /// Milliseconds that the wall clock is behind the last stamp now.
+    clock_behind_ms,
 }
 
 /// What came of asking a mod that runs elsewhere.

@@ -96,6 +96,11 @@ impl Network {
         &self.handle.shared.counters
     }
 
+    /// Milliseconds that the wall clock is behind the last stamp.
+    pub fn clock_behind_ms(&self) -> u64 {
+        self.handle.shared.counters.clock_behind_ms.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// The last committed position, and a way to wait for the next.
     pub fn head(&self) -> watch::Receiver<Seq> {
         self.handle.head.clone()

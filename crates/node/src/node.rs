@@ -1,6 +1,7 @@
 //! The node: its store, its networks, its operator.
 
 use crate::blobs::Blobs;
+use crate::clock::NetworkClock;
 use crate::command::Command;
 use crate::host::Host;
 use crate::metrics::Counters;
@@ -286,10 +287,10 @@ impl Node {
             },
         };
         let created = self.created(&wish, name, &id).map_err(internal)?;
-        let now = self.inner.host.clock().now();
         let mut engine = State::created(&created, self.inner.host.seed())
             .map(Engine::new)
             .ok_or_else(|| Fault::from(ErrorCode::Internal))?;
+        let now = NetworkClock::resume(self.inner.host.clock(), engine.state.monotonic()).now();
         let mut fx = rialto_engine::Effects::default();
         let mut records = vec![Record::from(created)];
         let mut act = |engine: &mut Engine, op: AdminOp| -> Result<(), Fault> {

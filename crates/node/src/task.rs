@@ -19,7 +19,8 @@ mod recover;
 mod workspace;
 
 use crate::blobs::Blobs;
-use crate::command::{Answered, Command, Found, Reply};
+use crate::clock::NetworkClock;
+use crate::command::{Answered, Command, Found, PageAnswer, Reply};
 use crate::delivery::Sessions;
 use crate::host::Host;
 use crate::metrics::Counters;
@@ -34,7 +35,7 @@ use park::{Given, Lane, Source};
 use rialto_engine::input::Joined;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
 use rialto_model::event::Beginning;
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, Fault, Millis, Seq};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -54,6 +55,9 @@ const RECENT_BYTES: usize = 32 << 20;
 /// Answers from outside that wait for the task; who finds out more waits.
 const ANSWERS_WAITING: usize = 64;
 
+/// A wall clock that is further behind the last stamp than this is worth a warning.
+pub const CLOCK_BEHIND_MS: Millis = 60_000;
+
 /// A stream that joined: its connection, what it joined as, where its mail goes.
 type Opened = (u64, Joined, Outbox);
 
@@ -62,6 +66,7 @@ enum Then {
     Answers(Reply, Vec<Answered>, Vec<Opened>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
+    Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
 }
 
@@ -88,6 +93,12 @@ pub(crate) struct Task {
     pub(crate) class: Class,
     pub(crate) epoch: u64,
     pub(crate) host: Host,
+    /// The network's own: everything here is timed by it.
+    clock: NetworkClock,
+    /// Monotonic time of the last tick.
+    ticked_at: Millis,
+    /// The wall clock was far behind the last stamp at the last tick.
+    clock_is_behind: bool,
     /// Bytes of log after which a snapshot is taken.
     snapshot_bytes: usize,
     pub(crate) commands: mpsc::Receiver<Command>,
@@ -182,6 +193,7 @@ impl Task {
         let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
         let life = host.seed();
+        let clock = NetworkClock::resume(host.clock(), engine.state.monotonic());
         let open = Batch::new(shared.number);
         let committed = engine.state.book.head;
         let _ = head.send(committed);
@@ -192,6 +204,9 @@ impl Task {
             class,
             epoch,
             host,
+            clock,
+            ticked_at: 0,
+            clock_is_behind: false,
             snapshot_bytes,
             commands,
             head,
@@ -242,7 +257,7 @@ impl Task {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let due = self.next_question_due();
+            let due = self.next_due();
             tokio::select! {
                 biased;
                 Some((number, result)) = self.completions.recv() => {
@@ -253,14 +268,17 @@ impl Task {
                 }
                 _ = tick.tick() => self.tick().await,
                 Some((ticket, given)) = self.answers.recv(), if self.flights.len() < FLIGHTS_MAX => {
-                    let now = self.host.clock().now();
+                    let now = self.clock.now();
                     self.given(ticket, given, now);
                     self.settle(now);
                     self.gather(None).await;
                 }
                 () = late(due), if self.flights.len() < FLIGHTS_MAX => {
-                    let now = self.host.clock().now();
+                    let now = self.clock.now();
                     self.give_up_questions(now);
+                    if self.engine.next_deadline(self.ticked_at).is_some_and(|at| at <= now.steady) {
+                        self.tick().await;
+                    }
                     self.gather(None).await;
                 }
                 command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
@@ -308,7 +326,7 @@ impl Task {
             }
             Command::Page { caller, view, filter, position, max, wanted, asks, reply } => {
                 let answer = self.page(&caller, view, &filter, position, (max, wanted), asks, now);
-                let _ = reply.send(answer);
+                self.answer_read(Then::Page(reply, answer), now);
             }
             Command::Shown { member, seqs } => self.sessions.show(member, seqs),
             Command::Find { id, reply } => {
@@ -333,7 +351,8 @@ impl Task {
                 self.then.push(Then::Value(reply, result));
             }
             Command::View { caller, what, reply } => {
-                let _ = reply.send(self.look(&caller, what, now));
+                let answer = self.look(&caller, what, now);
+                self.answer_read(Then::Value(reply, answer), now);
             }
             Command::OpenRoom { caller, peer, channel, reply } => {
                 self.open_room(&caller, &peer, channel.as_deref(), reply, now);
@@ -344,7 +363,7 @@ impl Task {
                     let m = self.engine.state.member(id);
                     serde_json::json!({ "agent_name": m.map(rialto_engine::state::Member::name), "address": m.map(|m| m.address.clone()), "status": "online" })
                 });
-                let _ = reply.send(result);
+                self.answer_read(Then::Value(reply, result), now);
             }
             Command::Hash { reply } => {
                 self.hashes.push(reply);
@@ -353,6 +372,17 @@ impl Task {
             Command::Horizon { reply } => {
                 let _ = reply.send((self.class, self.engine.state.horizon(now)));
             }
+        }
+    }
+
+    /// Answers a read. What it saw may have been decided a moment ago: then it is answered when that is committed, so
+    /// that nobody is shown what a power cut could take back. (Plain acks may be lost with a power cut, and do not count.)
+    fn answer_read(&mut self, answer: Then, now: Clock) {
+        let committed = self.flights.is_empty() && !self.urgent;
+        if committed || rialto_engine::bugs::on("read of what is not committed") {
+            self.then(answer, now);
+        } else {
+            self.then.push(answer);
         }
     }
 
@@ -449,12 +479,20 @@ impl Task {
         Outbox::tell_all(self.sessions.take_news());
     }
 
-    /// Once a second: expiry, redelivery, and acks that waited.
+    /// How long until a question is given up or a deadline passes.
+    fn next_due(&self) -> Option<Duration> {
+        let deadline = self.engine.next_deadline(self.ticked_at);
+        let due = self.next_question_due().into_iter().chain(deadline).min()?;
+        Some(Duration::from_millis(due.saturating_sub(self.clock.now().steady)))
+    }
+
+    /// Once a second, and when a deadline passes: expiry, redelivery, and acks that waited.
     async fn tick(&mut self) {
         if self.flights.len() >= FLIGHTS_MAX {
             return;
         }
-        let now = self.host.clock().now();
+        let now = self.clock.now();
+        self.ticked_at = now.steady;
         self.give_up_questions(now);
         self.forget_shown(now);
         self.engine.tick(now, &mut self.fx);
@@ -470,6 +508,7 @@ impl Task {
         self.urgent = !self.open.is_empty();
         self.submit().await;
         self.gauge();
+        self.compare_clocks(now);
     }
 
     /// Makes what others may know without asking current.
@@ -493,13 +532,29 @@ impl Task {
         self.shared.ready.store(!self.broken, Ordering::Release);
     }
 
+    /// Warns, once each time, of a wall clock that is far behind the last stamp: stamps stand still until it has caught up.
+    fn compare_clocks(&mut self, now: Clock) {
+        let behind = self.engine.state.book.last_stamp.saturating_sub(now.wall);
+        Counters::set(&self.shared.counters.clock_behind_ms, behind);
+        let far = behind > CLOCK_BEHIND_MS;
+        if far && !self.clock_is_behind {
+            tracing::warn!(
+                network = %self.shared.id,
+                behind_s = behind / 1000,
+                "the wall clock is behind the last event: new events keep its time stamp until the clock has caught up; \
+                 deadlines are not affected"
+            );
+        }
+        self.clock_is_behind = far;
+    }
+
     /// Gauges for `/metrics`: once a second, because they count members.
     fn gauge(&self) {
         let book = &self.engine.state.book;
         let counters = &self.shared.counters;
         Counters::set(&counters.streams, self.sessions.len() as u64);
         Counters::set(&counters.members, self.engine.state.roster().count() as u64);
-        let now = self.host.clock().now();
+        let now = self.clock.now();
         let online = self.engine.live.online(now);
         Counters::set(&counters.online, online as u64);
         Counters::set(&counters.dead, book.dead_letters.len() as u64);

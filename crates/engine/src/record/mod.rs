@@ -67,7 +67,7 @@ pub struct EventRecord {
     pub receipt: bool,
     /// History keeps it.
     pub stored: bool,
-    /// End of its life in queues, if shorter than the network's.
+    /// End of its life in queues, monotonic time, if shorter than the network's.
     pub dies_at: Option<Millis>,
     /// Non-pass verdicts of mods.
     pub verdicts: Vec<String>,
@@ -206,7 +206,13 @@ pub enum Change {
     Lapsed {
         through: Millis,
     },
-    /// The wall clock leapt ahead by this much: what is committed is younger than its stamps say.
+    /// The network's monotonic clock showed `monotonic` when the stamp of an event would have been `stamp`. From here
+    /// on the monotonic time of an event is counted from this pair.
+    Clock {
+        monotonic: Millis,
+        stamp: Millis,
+    },
+    /// Written by older releases, whose deadlines were stamps: the wall clock leapt ahead by this much.
     Leapt {
         by: Millis,
     },

@@ -11,13 +11,12 @@ use crate::record::{Change, More};
 use crate::route::StreamKey;
 use crate::server_events::{ServerEvent, server_event};
 use crate::state::{MemberId, State};
-use crate::tick::aged_through;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, WorkState, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// After a start executors have this long to come back before anything is called late.
+/// What became late while the network was at rest has this long when it goes on.
 const GRACE_MS: Millis = 10_000;
 /// Units that fail in one tick: the rest waits for the next.
 const EXPIRED_PER_TICK_MAX: usize = 1000;
@@ -30,19 +29,17 @@ const KEPT_BRIEFLY_MS: Millis = 10 * 60_000;
 
 /// Units whose executor was silent for too long fail.
 pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
-    // A network at rest moves nothing; when it goes on, executors have the time of a start again.
     if state.book.settings.status != Status::Active {
-        live.began = Some(now.steady);
+        live.rested_until = Some(now.steady);
         return;
     }
-    let began = *live.began.get_or_insert(now.steady);
     live.progress.retain(|no, _| state.unit(*no).is_some_and(Unit::is_open));
-    if now.steady < began.saturating_add(GRACE_MS) {
-        return;
-    }
-    let stamp = state.stamp(now.wall);
-    let late = state.work.dues.range(..=(stamp, UnitNo::MAX)).map(|(_, no)| *no).take(EXPIRED_PER_TICK_MAX);
-    for no in late {
+    // What became late while the network was at rest waits for a moment; everything else is due when it is due.
+    let resting = live.rested_until.filter(|until| now.steady < until.saturating_add(GRACE_MS));
+    let through = state.deadline_clock(now);
+    let from = resting.map_or(0, |until| until.saturating_add(1));
+    let late = state.work.dues.range((from, 0)..).map(|(due, no)| (*due, *no)).take_while(|(due, _)| *due <= through);
+    for (_, no) in late.take(EXPIRED_PER_TICK_MAX) {
         let Some(unit) = state.unit(no) else { continue };
         let wait = unit.wait_ms.unwrap_or(IDLE_MS_MAX);
         // Progress that is never stored counts while the process lives.
@@ -201,7 +198,7 @@ pub(crate) fn forget(state: &State, now: Clock, fx: &mut Effects) {
         (false, _) => KEPT_BRIEFLY_MS,
         (true, age) => age.map_or(KEPT_MS, |age| age.min(KEPT_MS)),
     };
-    let through = aged_through(state, now, kept);
+    let through = state.aged_through(now, kept);
     let surplus = closed.len().saturating_sub(limits::WORK_CLOSED_KEPT_MAX);
     let aged = closed.range(..=(through, UnitNo::MAX)).count();
     let mut units: Vec<Seq> =

@@ -111,8 +111,8 @@ fn known<'s>(state: &'s State, text: &str, by: MemberId) -> Result<(UnitNo, &'s 
     Ok((no, unit, part))
 }
 
-fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, stamp: u64) -> WorkMark {
-    let due = if crate::bugs::on("progress resets no deadline") { unit.due } else { due(unit.wait_ms, stamp) };
+fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, now: Clock) -> WorkMark {
+    let due = if crate::bugs::on("progress resets no deadline") { unit.due } else { due(unit.wait_ms, now) };
     WorkMark { unit: no, act, state, executor: unit.executor, due, error: None }
 }
 
@@ -127,7 +127,6 @@ fn act(
     let said = Said::read(&draft.envelope.payload)?;
     let by = draft.member;
     let (no, unit, part) = known(state, &said.work, by)?;
-    let stamp = state.stamp(now.wall);
     let kind = draft.envelope.kind.as_ref();
     let mut mark = match kind {
         "work.update" => {
@@ -139,14 +138,14 @@ fn act(
                 live.progress.insert(no, now.steady);
                 return Ok(None);
             }
-            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Move, to, stamp) }
+            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Move, to, now) }
         }
         "work.artifact" => {
             let executor = executes(unit, part, by)?;
             let to = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
             legal(unit, to, Actor::Executor)?;
             let artifact = artifact(state, &said, unit, by, answers)?;
-            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, stamp) }
+            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, now) }
         }
         _ => {
             if part != Part::Requester {
@@ -157,7 +156,7 @@ fn act(
                 _ => (WorkAct::Answer, WorkState::Working),
             };
             legal(unit, to, Actor::Requester)?;
-            mark(no, unit, act, to, stamp)
+            mark(no, unit, act, to, now)
         }
     };
     if mark.state == WorkState::Failed {
@@ -353,20 +352,19 @@ fn message(
         return Err(not_yours(unit, part, "its two sides"));
     }
     contained(draft, unit, by)?;
-    let stamp = state.stamp(now.wall);
     Ok(match part {
-        Part::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, stamp),
+        Part::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, now),
         Part::Requester | Part::Candidate => {
-            WorkMark { due: unit.due, ..mark(no, unit, WorkAct::Note, unit.state, stamp) }
+            WorkMark { due: unit.due, ..mark(no, unit, WorkAct::Note, unit.state, now) }
         }
         Part::Executor => {
-            said_state(draft, no, unit, stamp)?.unwrap_or_else(|| mark(no, unit, WorkAct::Note, unit.state, stamp))
+            said_state(draft, no, unit, now)?.unwrap_or_else(|| mark(no, unit, WorkAct::Note, unit.state, now))
         }
     })
 }
 
 /// `metadata.work_state` of an executor's message: where the message leaves the unit.
-fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, stamp: u64) -> Result<Option<WorkMark>, Fault> {
+fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, now: Clock) -> Result<Option<WorkMark>, Fault> {
     let failed = draft.metadata.get("is_error") == Some("true");
     let to = match draft.metadata.text("work_state") {
         Some(text) => Some(WorkState::from_wire(&text).ok_or_else(|| {
@@ -377,7 +375,7 @@ fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, stamp: u64) -> Res
     let Some(to) = to else { return Ok(None) };
     legal(unit, to, Actor::Executor)?;
     let error = (to == WorkState::Failed).then(|| "failed".into());
-    Ok(Some(WorkMark { error, ..mark(no, unit, WorkAct::Move, to, stamp) }))
+    Ok(Some(WorkMark { error, ..mark(no, unit, WorkAct::Move, to, now) }))
 }
 
 /// A unit lives where it was opened: its messages go to the other side, or into its channel and thread.
@@ -412,18 +410,17 @@ fn reply(state: &State, draft: &Draft<'_, '_>, now: Clock) -> Result<Option<Work
     if contained(draft, unit, by).is_err() || !unit.is_open() {
         return Ok(None);
     }
-    let stamp = state.stamp(now.wall);
     let to_question = draft.metadata.text("in_reply_to").as_deref() == unit.asked.as_deref();
     match part {
         Part::Requester if unit.state.waits() && to_question => {
-            Ok(Some(mark(no, unit, WorkAct::Answer, WorkState::Working, stamp)))
+            Ok(Some(mark(no, unit, WorkAct::Answer, WorkState::Working, now)))
         }
         Part::Requester => Ok(None),
         Part::Candidate if unit.executor.is_some() => Ok(None),
         Part::Executor if to_question => Ok(None),
         Part::Executor | Part::Candidate => {
-            let done = || mark(no, unit, WorkAct::Move, WorkState::Completed, stamp);
-            let mark = said_state(draft, no, unit, stamp)?.unwrap_or_else(done);
+            let done = || mark(no, unit, WorkAct::Move, WorkState::Completed, now);
+            let mark = said_state(draft, no, unit, now)?.unwrap_or_else(done);
             Ok(Some(WorkMark { executor: Some(by), ..mark }))
         }
     }

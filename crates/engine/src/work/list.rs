@@ -70,7 +70,7 @@ impl State {
             Place::Resource(no) => self.resource(no).map(|r| r.address.to_string()),
         };
         let executor_status = unit.executor.map(|id| self.executor_status(live, id, now));
-        let due = unit.is_open().then_some(unit.due).filter(|_| unit.wait_ms.is_some());
+        let due = unit.is_open().then(|| self.shown(unit.due, now)).filter(|_| unit.wait_ms.is_some());
         let optional = [
             ("target", target.map(Value::from)),
             ("executor_status", executor_status.map(Value::from)),

@@ -23,9 +23,9 @@ pub(super) fn unknown(text: &str) -> Fault {
         .finding(Verdict::NotParticipant)
 }
 
-/// When a unit is due if something happens to it now.
-pub(super) fn due(wait_ms: Option<Millis>, stamp: Millis) -> Millis {
-    stamp.saturating_add(wait_ms.unwrap_or(IDLE_MS_MAX))
+/// When a unit is due if something happens to it now, monotonic time.
+pub(super) fn due(wait_ms: Option<Millis>, now: Clock) -> Millis {
+    now.steady.saturating_add(wait_ms.unwrap_or(IDLE_MS_MAX))
 }
 
 /// Where the draft's target puts a unit, and who does it.
@@ -105,7 +105,7 @@ fn begin(
         depth,
         below: 0,
         wait_ms: wish.deadline_ms,
-        due: due(wish.deadline_ms, stamp),
+        due: due(wish.deadline_ms, now),
         opened_at: stamp,
         updated_at: stamp,
         since: stamp,

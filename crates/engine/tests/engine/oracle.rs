@@ -352,13 +352,7 @@ fn pass(world: &mut World, oracle: &mut Oracle, ms: u64) {
         world.engine.live.touch(id, now);
     }
     world.tick();
-    let leapt = matches!(
-        world.records.last().and_then(rialto_engine::Record::change),
-        Some(rialto_engine::record::Change::Leapt { .. })
-    );
-    if !leapt {
-        oracle.tick(now.steady);
-    }
+    oracle.tick(now.steady);
     // Rows of notices count from their stamps, which lie on the tick.
     oracle.look(world);
     world.advance(1);

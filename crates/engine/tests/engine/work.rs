@@ -287,17 +287,32 @@ fn a_leap_of_the_clock_ends_no_work() {
 }
 
 #[test]
-fn after_a_start_executors_have_time_to_come_back() {
+fn deadlines_hold_from_the_first_moment_after_a_start() {
     let mut world = three();
-    let id = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 1000 }));
-    world.advance(60_000);
-    world.engine = rialto_engine::Engine::new(world.state().clone());
-    world.tick();
-    assert_eq!(state(&world, &id), WorkState::Submitted);
-    world.pass(9_000);
-    assert_eq!(state(&world, &id), WorkState::Submitted);
-    world.pass(2_000);
-    assert_eq!(state(&world, &id), WorkState::Failed);
+    let early = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 5000 }));
+    world.pass(2000);
+    world.restart(3_600_000);
+    let fresh = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 2000 }));
+    world.pass(1999);
+    assert_eq!((state(&world, &early), state(&world, &fresh)), (WorkState::Submitted, WorkState::Submitted));
+    world.pass(1);
+    assert_eq!((state(&world, &early), state(&world, &fresh)), (WorkState::Submitted, WorkState::Failed));
+    world.pass(1000);
+    assert_eq!(state(&world, &early), WorkState::Failed, "it had three seconds left");
+}
+
+#[test]
+fn what_became_late_while_the_network_rested_has_a_moment() {
+    let mut world = three();
+    let late = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 1000 }));
+    world.set(json!({ "status": "paused" }));
+    world.pass(60_000);
+    world.set(json!({ "status": "active" }));
+    let fresh = open(&mut world, "agent:a", "agent:b", json!({ "deadline_ms": 2000 }));
+    world.pass(2000);
+    assert_eq!((state(&world, &late), state(&world, &fresh)), (WorkState::Submitted, WorkState::Failed));
+    world.pass(8000);
+    assert_eq!(state(&world, &late), WorkState::Failed);
 }
 
 #[test]

@@ -195,6 +195,19 @@ impl World {
         self.tick();
     }
 
+    /// The node stops in order and starts again; meanwhile so much wall time goes by.
+    pub(crate) fn restart(&mut self, away_ms: u64) {
+        self.engine.stop(self.now, &mut self.fx);
+        self.step();
+        self.crash(away_ms);
+    }
+
+    /// The node is killed and starts again; meanwhile so much wall time goes by.
+    pub(crate) fn crash(&mut self, away_ms: u64) {
+        self.engine = Engine::new(self.state().clone());
+        self.now = Clock { wall: self.now.wall + away_ms, steady: self.state().monotonic() };
+    }
+
     pub(crate) fn caller(&self, address: &str) -> Caller {
         Caller { bearer: self.secrets.get(address).map(|s| sha(s)), ..Caller::default() }
     }
@@ -585,6 +598,7 @@ impl World {
 }
 
 fn assert_same(a: &State, b: &State, what: &str) {
+    assert_eq!(a.reading, b.reading, "{what}: the clock");
     assert_eq!(a.book, b.book, "{what}");
     assert_eq!(a.lists, b.lists, "{what}");
     assert_eq!(a.hash(), b.hash(), "{what}");

@@ -83,6 +83,7 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     });
     row("commits_total", "counter", &|c| vec![(String::new(), get(c, "commits"))]);
     row("commit_seconds_total", "counter", &|c| vec![(String::new(), get(c, "commit_micros") / 1e6)]);
+    row("clock_behind_seconds", "gauge", &|c| vec![(String::new(), get(c, "clock_behind_ms") / 1e3)]);
     let _ = writeln!(out, "# TYPE rialto_search_lag_events gauge");
     for (network, lag) in networks.iter().filter_map(|n| Some((n.id(), n.search_lag()?))) {
         let _ = writeln!(out, "rialto_search_lag_events{{network=\"{network}\"}} {lag}");
@@ -129,6 +130,12 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         health.notes.is_empty(),
         health.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     );
+    let behind = app.node.networks().iter().map(rialto_node::Network::clock_behind_ms).max().unwrap_or(0);
+    let detail = match behind {
+        0 => "not behind the last event".to_owned(),
+        ms => format!("{} s behind the last event: new events keep its time stamp until then", ms.div_ceil(1000)),
+    };
+    check("clock", behind <= rialto_node::task::CLOCK_BEHIND_MS, detail);
     for network in app.node.networks() {
         let started = Instant::now();
         let answer =

@@ -166,7 +166,7 @@ impl Task {
 
     /// Shows an event to an observer. One that has too much to look at misses it.
     pub(super) fn observe(&mut self, check: &Check) {
-        let now = self.host.clock().now();
+        let now = self.clock.now();
         if self.checks.observing.len() >= limits::MOD_OBSERVING_MAX {
             return self.shared.mods.count(&check.name, ModOutcome::Missed, 0);
         }

@@ -45,7 +45,7 @@ impl Task {
             wrote: false,
         };
         if bugs::on("ack before commit") {
-            let now = self.host.clock().now();
+            let now = self.clock.now();
             std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
         }
         self.decided_after = 0;
@@ -150,7 +150,7 @@ impl Task {
     }
 
     fn landed(&mut self, flight: Flight, lsn: u64) {
-        let now = self.host.clock().now();
+        let now = self.clock.now();
         let counters = &self.shared.counters;
         self.last_lsn = self.last_lsn.max(lsn);
         if flight.wrote {
@@ -202,13 +202,16 @@ impl Task {
         }
     }
 
-    fn then(&mut self, then: Then, now: Clock) {
+    pub(super) fn then(&mut self, then: Then, now: Clock) {
         match then {
             Then::Count(reply, n) => {
                 let _ = reply.send(Ok(n));
             }
             Then::Value(reply, value) => {
                 let _ = reply.send(value);
+            }
+            Then::Page(reply, page) => {
+                let _ = reply.send(page);
             }
             Then::Hash(reply, hash) => {
                 let _ = reply.send((self.last_lsn, hash));

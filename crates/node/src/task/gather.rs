@@ -55,7 +55,7 @@ impl Task {
             next = if room { self.next_waiting(&mut turns).await } else { None };
         }
         self.events.reserve(events);
-        let now = self.host.clock().now();
+        let now = self.clock.now();
         // Acks and reads first: they are short and free windows.
         others.into_iter().for_each(|command| self.other(command, now));
         for command in requests {

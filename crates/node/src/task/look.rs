@@ -87,7 +87,7 @@ impl Task {
     fn profile(&self) -> Value {
         let book = &self.engine.state.book;
         let s = &book.settings;
-        let now = self.host.clock().now();
+        let now = self.clock.now();
         let online =
             self.engine.state.roster().filter(|(id, m)| m.is_present() && self.engine.live.is_online(*id, now)).count();
         let mut capabilities = vec!["network.agent", "network.channel"];

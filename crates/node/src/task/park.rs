@@ -18,7 +18,6 @@ use rialto_engine::{Caller, Clock, MemberId, SessionRef};
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How long storing or reading content may take.
 const CONTENT_MS_MAX: Millis = 60_000;
@@ -338,10 +337,9 @@ impl Task {
         self.joining.retain(|_, waits| *waits != source);
     }
 
-    /// How long until the next question is given up.
-    pub(super) fn next_question_due(&self) -> Option<Duration> {
-        let due = self.lanes.values().map(|lane| lane.deadline).min()?;
-        Some(Duration::from_millis(due.saturating_sub(self.host.clock().now().steady)))
+    /// When the next question is given up, monotonic time.
+    pub(super) fn next_question_due(&self) -> Option<Millis> {
+        self.lanes.values().map(|lane| lane.deadline).min()
     }
 
     /// Questions whose time is over are given up, and those to who can no longer be asked.

@@ -57,6 +57,7 @@ impl Task {
             match then {
                 Then::Count(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Hash(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
                     for answered in answers.iter_mut().filter(|a| a.result.is_ok()) {
@@ -72,6 +73,7 @@ impl Task {
                 }
             }
         }
+        self.urgent = false;
         self.unpark(&fault(), false);
         self.checks.forget();
         self.blob_changes = BlobChanges::default();
@@ -165,7 +167,7 @@ impl Task {
                 return;
             };
             if reads && only_reads(&command) {
-                let now = self.host.clock().now();
+                let now = self.clock.now();
                 self.other(command, now);
                 continue;
             }
@@ -210,6 +212,10 @@ impl Task {
 
     /// Commits what waits, tells the streams, saves a snapshot.
     pub(super) async fn stop(&mut self) {
+        if !self.broken {
+            self.engine.stop(self.clock.now(), &mut self.fx);
+            let _ = self.decided(Ok(()));
+        }
         self.urgent = !self.open.is_empty();
         self.submit().await;
         while !self.flights.is_empty() && !self.broken {

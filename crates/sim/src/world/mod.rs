@@ -163,6 +163,11 @@ pub fn run(script: &Script) -> Run {
         };
         let end = runtime.block_on(world.live());
         // The process ends here: whatever was running is gone at its last await.
+        let crashed = matches!(end, Ok(End::PowerCut | End::Kill));
+        let now = world.now();
+        for net in world.nets.iter_mut().filter(|net| crashed || net.shaky) {
+            net.oracle.crashed(now);
+        }
         match &end {
             Ok(End::PowerCut) => world.disk.crash(),
             Ok(End::Kill) => world.disk.kill(),

@@ -268,6 +268,23 @@ impl World {
         }
     }
 
+    /// Somebody lists the channels while commits are held back. A read that is answered although the log does nothing
+    /// shows what is committed, whatever happens next.
+    pub(crate) async fn peek(&mut self) {
+        for net in &mut self.nets {
+            let Some(network) = net.handle.clone() else { continue };
+            let listing = tokio::spawn(async move { network.look(&operator(), Look::Channels).await });
+            Self::breathe().await;
+            if !listing.is_finished() {
+                listing.abort();
+                continue;
+            }
+            let Ok(Ok(listed)) = listing.await else { continue };
+            let names = listed.get("channels").and_then(serde_json::Value::as_array).into_iter().flatten();
+            net.oracle.shown_channels(names.filter_map(|c| c.get("name")?.as_str().map(str::to_owned)));
+        }
+    }
+
     /// Settles and compares what the log, the streams and the lists say.
     pub(crate) async fn observe(&mut self) -> Result<(), Wrong> {
         self.settle().await?;
@@ -281,6 +298,7 @@ impl World {
                 self.nets[n].oracle.begins_again();
             }
             self.read_tape(n).await?;
+            self.nets[n].oracle.shown_is_committed()?;
             self.read_letters(n).await?;
             self.compare_pushes(n)?;
             let now = self.now();

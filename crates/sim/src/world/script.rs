@@ -38,6 +38,9 @@ pub fn skills(address: &str) -> &'static [&'static str] {
     }
 }
 
+/// How far the wall clock is set: an hour and ten years, either way.
+const LEAPS_MS: [i64; 4] = [3_600_000, -3_600_000, 315_360_000_000, -315_360_000_000];
+
 /// One network of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetPlan {
@@ -433,7 +436,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             0..3 => Step::Pass { ms: [50, 1000, 2500][pick(c, 3)] },
             3..6 => Step::Pass { ms: [10_000, 31_000, 95_000][pick(c, 3)] },
             6 => Step::Pass { ms: [1_900_000, 3_700_000, 90_000_000][pick(c, 3)] },
-            7 => Step::Leap { ms: [3_600_000, -3_600_000][pick(c, 2)] },
+            7 => Step::Leap { ms: LEAPS_MS[pick(c, 4)] },
             8 => Step::Recycle,
             _ => Step::Errand,
         };

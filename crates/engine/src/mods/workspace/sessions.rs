@@ -13,7 +13,6 @@ use crate::record::Change;
 use crate::route::StreamKey;
 use crate::server_events::mod_event;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
-use crate::tick::aged_through;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
@@ -258,10 +257,10 @@ pub(crate) fn archive(state: &State, live: &mut Live, now: Clock, fx: &mut Effec
     }
     live.archived_at = Some(now.steady);
     let age = days.saturating_mul(86_400_000);
-    let through = aged_through(state, now, age);
+    let through = state.aged_through(now, age);
     let rests = |id: ChannelId, c: &Channel| match channels::last_seq(state, id) {
         Some(seq) => seq <= through,
-        None => c.created_at.saturating_add(age) <= state.stamp(now.wall),
+        None => state.first_at(c.created_at) < through,
     };
     let resting = (0..)
         .zip(&state.book.channels)

@@ -35,6 +35,8 @@ pub struct Delivered {
 const RETRY_MS: u64 = 30_000;
 /// Mail is dead so long after its time at the latest, while the network runs.
 const LATE_MS: u64 = 5_000;
+/// Lives of mail from here on are long.
+const LONG_MS: u64 = 3_600_000;
 
 impl Oracle {
     fn entry(&self, seq: u64) -> Option<&Entry> {
@@ -301,7 +303,8 @@ impl Oracle {
     pub fn nothing_overdue(&self, now: u64) -> Result<(), Wrong> {
         for member in self.members.iter().filter(|m| !m.removed) {
             for (seq, mail) in member.mail.iter().filter(|(_, mail)| mail.row == Row::Pending) {
-                let late = now.saturating_sub(mail.known).saturating_sub(self.late_ms);
+                let lost = if mail.ttl_ms < LONG_MS { self.late_ms } else { self.late_long_ms };
+                let late = now.saturating_sub(mail.known).saturating_sub(lost);
                 if late > mail.ttl_ms.saturating_add(LATE_MS) {
                     let what = format!("{seq} to {} is pending after {late} ms of {}", member.address, mail.ttl_ms);
                     return wrong("mail dies in time", what);

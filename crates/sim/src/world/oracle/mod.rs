@@ -232,8 +232,10 @@ pub struct Oracle {
     pub(crate) looked_at: u64,
     /// How often everything was compared.
     pub(crate) looks: u64,
-    /// How much later than its time mail may die: the wall clock was set back.
+    /// How much later than its time something may end: a crash takes the time that was not recorded.
     pub(crate) late_ms: u64,
+    /// The same for mail that lives long, for which time is recorded less often.
+    pub(crate) late_long_ms: u64,
     /// Bytes have rotted: what cannot be read is named by its position instead of its id.
     pub rotten: bool,
     /// The last committed input of each lane.
@@ -260,10 +262,18 @@ pub struct Oracle {
     pub(crate) units: Vec<work::Unit>,
     /// The network has been running undisturbed since this steady time.
     pub(crate) running_since: u64,
+    /// Channels that somebody was shown and whose creation was not looked for yet.
+    pub(crate) shown: Vec<String>,
     /// It begins to run again with the next look.
     pub(crate) rested: bool,
+    /// It was last seen paused or archived at this steady time.
+    pub(crate) rested_until: u64,
 }
 
+/// While something is due soon, time is recorded this often; a tick may be late.
+const TIME_RECORDED_MS: u64 = 62_000;
+/// While only long times run, time is recorded this often; a tick may be late.
+const TIME_RECORDED_SELDOM_MS: u64 = 602_000;
 /// Ids are known again for at least this long.
 const IDS_KEPT_MS: u64 = 24 * 3_600_000;
 
@@ -309,6 +319,7 @@ impl Oracle {
             looked_at: 0,
             looks: 0,
             late_ms: 0,
+            late_long_ms: 0,
             rotten: false,
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
@@ -323,7 +334,9 @@ impl Oracle {
             tickets: Vec::new(),
             units: Vec::new(),
             running_since: now,
+            shown: Vec::new(),
             rested: false,
+            rested_until: 0,
         }
     }
 
@@ -426,6 +439,9 @@ impl Oracle {
         self.looked = now;
         self.looks += 1;
         self.looked_at = self.head();
+        if self.rules.status != "active" {
+            self.rested_until = now;
+        }
         if std::mem::take(&mut self.rested) || self.rules.status != "active" {
             self.running_since = now;
         }
@@ -433,6 +449,21 @@ impl Oracle {
 
     pub(crate) fn looked_head(&self) -> u64 {
         self.looked_at
+    }
+
+    /// Somebody was shown these channels.
+    pub fn shown_channels(&mut self, names: impl Iterator<Item = String>) {
+        self.shown.extend(names);
+    }
+
+    /// Everything that was shown is committed: no power cut took it back.
+    pub fn shown_is_committed(&mut self) -> Result<(), Wrong> {
+        for name in std::mem::take(&mut self.shown) {
+            if !self.channels.iter().any(|channel| channel.name == name) {
+                return wrong("reads", format!("somebody was shown channel {name}, which a power cut took back"));
+            }
+        }
+        Ok(())
     }
 
     /// The last committed position the oracle knows.
@@ -464,9 +495,11 @@ impl Oracle {
         self.looked = self.looked.saturating_sub(ms);
     }
 
-    /// The wall clock was set back: stamps stand still for as long, and so may the age of mail.
-    pub fn clock_set_back(&mut self, ms: u64) {
-        self.late_ms += ms;
+    /// The process ended without recording the time.
+    pub fn crashed(&mut self, now: u64) {
+        let unseen = now.saturating_sub(self.looked);
+        self.late_ms += unseen + TIME_RECORDED_MS;
+        self.late_long_ms += unseen + TIME_RECORDED_SELDOM_MS;
     }
 
     /// Nothing that was acknowledged is beyond the end of the log.

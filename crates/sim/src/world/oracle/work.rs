@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A unit is late so long after its time at the latest, while the network runs.
 const LATE_MS: u64 = 5_000;
-/// After a start nothing is called late for this long.
+/// What became late while the network was at rest has this long when it goes on.
 const GRACE_MS: u64 = 10_000;
 /// A unit without a deadline is given up after this long.
 const IDLE_MS: u64 = 30 * 24 * 3_600_000;
@@ -521,7 +521,8 @@ impl Oracle {
 
     /// Whether a unit is open whose time is over, though the network had time to see it.
     pub fn no_work_overdue(&self, now: u64) -> Result<(), Wrong> {
-        let settled = now.saturating_sub(self.running_since) > GRACE_MS + LATE_MS;
+        let settled = now.saturating_sub(self.running_since) > LATE_MS
+            && now.saturating_sub(self.rested_until) > GRACE_MS + LATE_MS;
         for unit in self.units.iter().filter(|u| u.ended.is_none()) {
             let silent = now.saturating_sub(unit.heard.1).saturating_sub(self.late_ms);
             if settled && self.rules.status == "active" && silent > unit.wait_ms.saturating_add(LATE_MS) {
