@@ -9,6 +9,7 @@ use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wish
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
+use rialto_store::search::SearchIndex;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -378,16 +379,18 @@ impl Network {
     }
 }
 
-/// Overwrites an event's payload and removes its search row.
-fn erase(
+/// Overwrites what an event said and removes its search row. Doing it again does no harm.
+pub(crate) fn erase(
     store: &dyn Store,
-    index: Option<&rialto_store::search::SearchIndex>,
+    index: Option<&SearchIndex>,
     number: u32,
     seq: Seq,
 ) -> Result<(), rialto_store::StoreError> {
+    // Who feeds the index may have read the text already: it is removed after it was put in.
+    let _nobody_feeds = index.map(SearchIndex::feed);
     let mut blank = None;
     store.read(number, rialto_store::Seqs::These(&[seq]), &mut |r| {
-        blank = rialto_engine::record::redacted(r.version, r.body);
+        blank = rialto_engine::record::redacted(r.version, r.body).filter(|blank| blank != r.body);
         std::ops::ControlFlow::Break(())
     })?;
     if let Some(blank) = blank {

@@ -5,7 +5,7 @@ use crate::clock::NetworkClock;
 use crate::command::Command;
 use crate::host::Host;
 use crate::metrics::Counters;
-use crate::network::{Handle, Network, Shared};
+use crate::network::{Handle, Network, Shared, erase};
 use crate::profile;
 use crate::task::load::{self, LoadError};
 use crate::task::{LogPlace, Task};
@@ -212,6 +212,14 @@ impl Node {
             let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
             let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
+            let redacted: Vec<u64> = engine.state.book.redacted.iter().copied().collect();
+            let (from, to) = (store.clone(), index.clone());
+            let erased = host.blocking(move || {
+                redacted.iter().try_for_each(|seq| erase(from.as_ref(), to.as_deref(), info.network, *seq))
+            });
+            if let Err(error) = erased.await.map_err(|_| StoreError::Closed)? {
+                tracing::error!(network = info.network, %error, "a redaction that was cut short is not finished");
+            }
             let is_behind = engine.state.is_behind_its_profile();
             let network = node.start(engine, info.class, lsn);
             behind.extend(is_behind.then_some(network));

@@ -96,6 +96,7 @@ pub(crate) fn catch_up(
     head: Seq,
     last_text: Seq,
 ) -> Result<Seq, rialto_store::StoreError> {
+    let _feeding = index.feed();
     let through = index.indexed_through(number)?;
     if through >= head {
         return Ok(through);
@@ -293,6 +294,30 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The thread that feeds the index had read a text before it was erased, and put it in afterwards.
+    #[test]
+    fn what_is_erased_is_not_indexed_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = SearchIndex::open(dir.path().join("search.db")).unwrap();
+        let store = rialto_store::MemoryStore::default();
+        std::thread::scope(|scope| {
+            let feeding = index.feed();
+            let eraser = scope.spawn(|| crate::network::erase(&store, Some(&index), 1, 5));
+            for _ in 0..1000 {
+                if eraser.is_finished() {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            index.index(1, &[Doc { seq: 5, streams: &[PUBLIC], source: None, text: "a secret" }], 5).unwrap();
+            drop(feeding);
+            eraser.join().unwrap().unwrap();
+        });
+        let ask = IndexQuery { network: 1, text: "secret", after: None, before: None, limit: 10 };
+        let viewer = IndexViewer { operator: true, ..IndexViewer::default() };
+        assert_eq!(index.query(&ask, &viewer).unwrap().seqs, [0; 0]);
+    }
 
     #[test]
     fn words_and_quotes() {

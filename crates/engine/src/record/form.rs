@@ -4,7 +4,9 @@ use super::{Acks, EventRecord, More};
 use crate::route::{Route, StreamKey};
 use rialto_model::event::TextLengths;
 use rialto_model::{Event, Seq, Visibility};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 fn put_u32(out: &mut Vec<u8>, v: u32) {
     out.extend_from_slice(&v.to_le_bytes());
@@ -41,6 +43,9 @@ const HAS_MORE: u8 = 128;
 const ROOM: u8 = 1;
 /// Tag of the block that holds [`More`], which can grow members.
 const MORE: u8 = 2;
+
+/// Metadata that redaction leaves: names of other events and of conversations.
+const TIES: [&str; 3] = ["in_reply_to", "room_channel", "thread"];
 
 /// Bytes that every event begins with.
 const HEAD: usize = 1 + 1 + 8 + 1 + 4 + 4;
@@ -140,27 +145,52 @@ fn get_blocks(r: &mut Reader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
     Some((room, more))
 }
 
-/// The body of an event record with its payload blanked: the same length, still a JSON object. `None` if it is no event.
+/// The body of an event record without what was said: its payload is blank, and of its metadata only what ties events
+/// together is left. The same length, and both are still JSON objects. `None` if it is no event.
 pub fn redacted(version: u8, body: &[u8]) -> Option<Vec<u8>> {
     let mut r = Reader(body);
     skip_to_texts(&mut r)?;
-    let len = if version == LENGTH_BY_LENGTH {
+    let (payload, metadata) = if version == LENGTH_BY_LENGTH {
         for _ in 0..4 {
             r.text()?;
         }
-        r.u32()? as usize
+        (r.spanned(body)?, r.spanned(body)?)
     } else {
-        let [before @ .., len, _] = r.lengths()?;
+        let [before @ .., payload, metadata] = r.lengths()?;
         r.take(before.iter().try_fold(0, |sum: usize, len| sum.checked_add(*len as usize))?)?;
-        len as usize
+        let start = body.len() - r.0.len();
+        let middle = start.checked_add(payload as usize)?;
+        (start..middle, middle..middle.checked_add(metadata as usize)?)
     };
-    let start = body.len() - r.0.len();
+    let kept = kept_metadata(body.get(metadata.clone())?);
     let mut out = body.to_vec();
-    let payload = out.get_mut(start..start.checked_add(len)?)?;
-    payload.fill(b' ');
-    *payload.first_mut()? = b'{';
-    *payload.last_mut()? = b'}';
+    blank(out.get_mut(payload)?, b"{}")?;
+    blank(out.get_mut(metadata)?, kept.as_bytes())?;
     Some(out)
+}
+
+/// Overwrites a JSON object with another one that is not longer, filled up with spaces.
+fn blank(place: &mut [u8], object: &[u8]) -> Option<()> {
+    // Metadata that is not there has no bytes at all.
+    if place.is_empty() {
+        return Some(());
+    }
+    place.fill(b' ');
+    let (last, most) = object.split_last()?;
+    place.get_mut(..most.len())?.copy_from_slice(most);
+    *place.last_mut()? = *last;
+    Some(())
+}
+
+/// Metadata of an event whose words are taken away: only what says to which other events it belongs.
+fn kept_metadata(text: &[u8]) -> String {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(text).unwrap_or_default();
+    let kept: Vec<String> = members
+        .iter()
+        .filter(|(name, _)| TIES.contains(&name.as_str()))
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
+    format!("{{{}}}", kept.join(","))
 }
 
 /// Passes over everything before an event's texts.
@@ -216,6 +246,13 @@ impl<'a> Reader<'a> {
     fn text(&mut self) -> Option<&'a str> {
         let len = self.u32()? as usize;
         std::str::from_utf8(self.take(len)?).ok()
+    }
+    /// Where in `body`, whose end this reads, the next text is.
+    fn spanned(&mut self, body: &[u8]) -> Option<std::ops::Range<usize>> {
+        let len = self.u32()? as usize;
+        let start = body.len() - self.0.len();
+        self.take(len)?;
+        Some(start..start + len)
     }
     fn length(&mut self) -> Option<u32> {
         let mut len = 0;
@@ -445,6 +482,21 @@ mod tests {
         body[tag] = 99;
         assert!(Record::decode(KIND_EVENT, VERSION, 7, "a1b2c3d4", &body).is_err());
         assert!(redacted(VERSION, &body).is_some());
+    }
+
+    #[test]
+    fn redacting_leaves_only_the_metadata_that_ties_events_together() {
+        let kept = |text: &str| kept_metadata(text.as_bytes());
+        assert_eq!(kept("{}"), "{}");
+        assert_eq!(
+            kept(r#"{"note":"secret","thread":"t1","in_reply_to": "x" }"#),
+            r#"{"in_reply_to":"x","thread":"t1"}"#
+        );
+        assert_eq!(kept(r#"{"a":1e999,"to":["secret"]}"#), "{}");
+        assert_eq!(kept("not json"), "{}");
+        let mut place = *br#"{"a":"secret"}"#;
+        blank(&mut place, b"{}").unwrap();
+        assert_eq!(&place, b"{            }");
     }
 
     #[test]

@@ -113,6 +113,7 @@ pub struct SearchIndex {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
     life: Mutex<Life>,
+    feeding: Mutex<()>,
 }
 
 /// How far the index is from its first use to its end.
@@ -137,7 +138,13 @@ impl SearchIndex {
         }
         let opened = connect(&path).and_then(|writer| Ok((writer, connect(&path)?)));
         let (writer, reader) = opened.map_err(|error| failed(&path, &error))?;
-        Ok(Self { path, writer: Mutex::new(writer), reader: Mutex::new(reader), life: Mutex::new(Life::Fresh) })
+        Ok(Self {
+            path,
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+            life: Mutex::new(Life::Fresh),
+            feeding: Mutex::new(()),
+        })
     }
 
     /// Before the first use: a file that is not as it was closed is replaced. Not done when it is opened, because all of it is read.
@@ -201,6 +208,12 @@ impl SearchIndex {
     /// Every event of the network up to this seq is in the index.
     pub fn indexed_through(&self, network: u32) -> Result<u64, StoreError> {
         self.read(|connection| progress(connection, network), 0)
+    }
+
+    /// Keeps others from feeding the index while the guard lives. To be held from reading the log until what was read is
+    /// indexed, and while an event is erased: otherwise a text that was read before is indexed after it was erased.
+    pub fn feed(&self) -> MutexGuard<'_, ()> {
+        self.feeding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds what the viewer may see.
