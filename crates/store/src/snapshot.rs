@@ -117,6 +117,12 @@ impl<D: Disk> Snapshots<D> {
         all.iter().filter_map(|(network, kept)| Some((*network, *kept.last()?))).collect()
     }
 
+    /// The highest LSN that a snapshot covers in a class: all up to it was flushed before the snapshot was written.
+    pub(crate) fn highest(&self, class: Class) -> Lsn {
+        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().flatten().filter(|kept| kept.class == class).map(|kept| kept.lsn).max().unwrap_or(0)
+    }
+
     /// The LSN that both kept snapshots of a network cover in a class; `None` while there are not two.
     pub(crate) fn covered(&self, class: Class, network: u32) -> Option<Lsn> {
         let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,20 @@
-//! The one thread that looks after files in the background: sidecars, spare segments, control files.
+//! The one thread that looks after files in the background: sidecars, spare segments, control files. Every few seconds it
+//! writes down what was flushed since, if anything was.
 //! Not here: what there is to do (`log::upkeep`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::class::Class;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::log::view::LogView;
+
+/// How often control files learn what is flushed.
+const NOTE_EVERY: Duration = Duration::from_secs(5);
 
 /// The keeper's thread and its bell.
 #[derive(Debug)]
@@ -85,18 +90,18 @@ impl<D: Disk> Keeper<D> {
 
 fn run<D: Disk>(bell: &Bell<D>) {
     loop {
-        let mut state = bell.lock();
-        while !state.due && !state.stop {
-            state = bell.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        let state = bell.lock();
+        let waits = |state: &mut State<D>| !state.due && !state.stop;
+        let (mut state, _) =
+            bell.wake.wait_timeout_while(state, NOTE_EVERY, waits).unwrap_or_else(PoisonError::into_inner);
         if state.stop {
             return;
         }
-        state.due = false;
+        let due = std::mem::take(&mut state.due);
         let logs: Vec<_> = state.logs.values().cloned().collect();
         drop(state);
         for view in logs {
-            if let Err(error) = view.tidy() {
+            if let Err(error) = if due { view.tidy() } else { view.note_durable() } {
                 tracing::warn!(class = %view.class, %error, "upkeep of the log failed");
                 bell.lock().last_error = Some(error.to_string());
             }

@@ -155,6 +155,7 @@ impl<D: Disk> LocalStore<D> {
             max_segment: self.options.max_segment_bytes,
             free_floor: self.options.free_floor_bytes,
             seed: self.seed,
+            durable: self.snapshots.highest(class),
         };
         let dir = self.dir.join("log").join(class.name());
         let Opened { log, notes } = Log::open(self.disk.clone(), &dir, class, options, Arc::clone(&self.budget))?;

@@ -27,8 +27,10 @@ enum Step {
     Kill,
     /// Clean stop and start.
     Restart,
-    /// A failure of a later call, then a reopen when it bites.
-    Fail(Call, u8),
+    /// A failure of a later call. When it bites the log is reopened, or (`stays`) left as it is until the next stop.
+    Fail { call: Call, skip: u8, stays: bool },
+    /// One bit of one file turns while nobody runs: after a stop in order, or after a power cut.
+    Rot { stop: bool, file: u16, byte: u32, bit: u8 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,7 +49,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Crash),
         1 => Just(Step::Kill),
         1 => Just(Step::Restart),
-        2 => (call, 0..4_u8).prop_map(|(call, skip)| Step::Fail(call, skip)),
+        2 => (call, 0..4_u8, any::<bool>()).prop_map(|(call, skip, stays)| Step::Fail { call, skip, stays }),
+        2 => (any::<bool>(), any::<u16>(), any::<u32>(), 0..8_u8)
+            .prop_map(|(stop, file, byte, bit)| Step::Rot { stop, file, byte, bit }),
     ]
 }
 
@@ -68,21 +72,29 @@ struct World {
     log: Option<Log<FaultDisk>>,
     oracle: Oracle,
     lives: u64,
+    /// Whether a log that breaks is left so.
+    stays: bool,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut world = Self { disk: FaultDisk::new(seed), log: None, oracle: Oracle::default(), lives: 0 };
+        let (disk, oracle) = (FaultDisk::new(seed), Oracle::default());
+        let mut world = Self { disk, log: None, oracle, lives: 0, stays: false };
         world.start();
         world
     }
 
     fn start(&mut self) {
-        self.lives += 1;
-        let options = LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives };
-        let budget = Arc::new(Budget::new(None));
-        let opened = Log::open(self.disk.clone(), Path::new(DIR), Class::STD, options, budget);
+        let opened = self.open();
         self.log = Some(opened.expect("opens after whatever happened").log);
+    }
+
+    fn open(&mut self) -> Result<Opened<FaultDisk>, StoreError> {
+        self.lives += 1;
+        self.stays = false;
+        let options = LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives, durable: 0 };
+        let budget = Arc::new(Budget::new(None));
+        Log::open(self.disk.clone(), Path::new(DIR), Class::STD, options, budget)
     }
 
     fn log(&mut self) -> &mut Log<FaultDisk> {
@@ -90,6 +102,9 @@ impl World {
     }
 
     fn commit(&mut self, batches: &[(u32, u8, u16, bool)]) {
+        if self.log().broken().is_some() {
+            return;
+        }
         let mut group = Vec::new();
         let mut bodies = Vec::new();
         for (network, records, size, sync) in batches {
@@ -124,7 +139,7 @@ impl World {
                 self.oracle.written.insert(lsn, body.clone());
             }
         }
-        if self.log().broken().is_some() {
+        if self.log().broken().is_some() && !self.stays {
             self.disk.heal();
             self.log().reopen().expect("reopens on a healed disk");
             batches.iter().for_each(|(network, ..)| self.log().resume(*network));
@@ -134,30 +149,97 @@ impl World {
 
     /// Everything up to `promised` is there, and all that is there was written.
     fn check(&mut self, promised: Lsn) {
+        let seen = self.read_all().expect("reads");
+        assert!(seen >= promised, "{promised} promised, {seen} there");
+    }
+
+    /// Reads everything in every way and compares it with what was written. Returns the last LSN.
+    fn read_all(&mut self) -> Result<Lsn, StoreError> {
         let mut seen = 0;
         let view = self.log().view();
         let mut events = Vec::new();
-        let last = view
-            .replay(None, 0, &mut |record| {
-                seen += 1;
-                assert_eq!(record.lsn, seen);
-                events.push((record.network, record.seq, record.lsn));
-                ControlFlow::Continue(())
-            })
-            .expect("replays");
+        let last = view.replay(None, 0, &mut |record| {
+            seen += 1;
+            assert_eq!(record.lsn, seen);
+            events.push((record.network, record.seq, record.lsn));
+            ControlFlow::Continue(())
+        })?;
         assert_eq!(last, seen);
-        assert!(seen >= promised, "{promised} promised, {seen} there");
         for (network, seq, lsn) in events {
             let mut got = Vec::new();
             let mut visit = |record: crate::record::RecordRef<'_>| {
                 got.push(record.body.to_vec());
                 ControlFlow::Continue(())
             };
-            view.read(network, &mut std::iter::once(seq), &mut visit).map(|_| ()).expect("reads");
+            let _ = view.read(network, &mut std::iter::once(seq), &mut visit)?;
             assert_eq!(got.len(), 1, "seq {seq} of {network}");
             assert_eq!(got.first(), self.oracle.written.get(&lsn), "LSN {lsn}");
-            assert_eq!(view.find(network, seq).expect("finds"), vec![seq]);
+            assert_eq!(view.find(network, seq)?, vec![seq]);
         }
+        Ok(last)
+    }
+
+    /// Ends the life of the log by a stop, which must succeed unless the log was broken. Returns what is promised to be
+    /// there at the next start.
+    fn stop(&mut self) -> Lsn {
+        self.disk.heal();
+        let broken = self.log().broken().is_some();
+        let closed = self.log().close();
+        assert_eq!(closed.is_ok(), !broken, "{closed:?}");
+        self.disk.crash();
+        self.log = None;
+        if broken { self.oracle.synced } else { self.oracle.given }
+    }
+
+    /// One bit turns between two lives. What was promised is there or the damage is named: by a refusal or by an error of
+    /// a read, and after a power cut at least by a note, for there an unfinished write may look the same.
+    fn rot(&mut self, stop: bool, file: u16, byte: u32, bit: u8) {
+        let promised = if stop {
+            self.stop()
+        } else {
+            self.disk.crash();
+            self.log = None;
+            self.oracle.synced
+        };
+        let dir = Path::new(DIR);
+        let entries: Vec<_> = self.disk.list(dir).unwrap().into_iter().filter(|e| !e.is_dir && e.len > 0).collect();
+        let entry = &entries[usize::from(file) % entries.len()];
+        // The beginnings of files are where things are.
+        let reach = if byte % 3 == 0 { entry.len } else { entry.len.min(2048) };
+        let (path, offset, mask) = (dir.join(&entry.name), u64::from(byte / 3) % reach, 1 << bit);
+        self.disk.flip(&path, offset, mask).unwrap();
+        let rotten = self.byte(&path, offset);
+        match self.open() {
+            Err(StoreError::Damaged(_)) => {}
+            Err(error) => panic!("{error}"),
+            Ok(opened) => {
+                let noted = !opened.notes.is_empty();
+                self.log = Some(opened.log);
+                match self.read_all() {
+                    Ok(seen) => assert!(
+                        seen >= promised || !stop && noted,
+                        "bit {bit} of byte {offset} of {} turned: {promised} promised, {seen} there, nothing named",
+                        path.display()
+                    ),
+                    Err(StoreError::Damaged(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                self.disk.kill();
+                self.log = None;
+            }
+        }
+        // Whatever was not written anew is made whole again.
+        if path.extension().is_some_and(|ext| ext == "seg") && self.byte(&path, offset) == rotten {
+            self.disk.flip(&path, offset, mask).unwrap();
+        }
+        self.start();
+        self.settle();
+    }
+
+    fn byte(&self, path: &Path, offset: u64) -> Option<u8> {
+        let mut byte = [0];
+        let got = self.disk.open(path, false).and_then(|file| file.read_at(&mut byte, offset)).ok()?;
+        (got == 1).then_some(byte[0])
     }
 
     /// After a start: what is there is what there is, and new LSNs follow it.
@@ -189,15 +271,16 @@ impl World {
                 self.settle();
             }
             Step::Restart => {
-                self.disk.heal();
-                self.log().close().expect("closes");
-                self.disk.crash();
-                self.log = None;
+                let promised = self.stop();
                 self.start();
-                self.check(self.oracle.given);
+                self.check(promised);
                 self.settle();
             }
-            Step::Fail(call, skip) => self.disk.fail(*call, u32::from(*skip), io::ErrorKind::Other, false),
+            Step::Rot { stop, file, byte, bit } => self.rot(*stop, *file, *byte, *bit),
+            Step::Fail { call, skip, stays } => {
+                self.stays = *stays;
+                self.disk.fail(*call, u32::from(*skip), io::ErrorKind::Other, false);
+            }
         }
     }
 }

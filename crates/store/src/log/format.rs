@@ -255,6 +255,12 @@ pub(crate) fn record(bytes: &[u8], seed: Seed) -> Found<'_> {
     }
 }
 
+/// The LSN of what looks like the head of a record at the start of `bytes`, unchecked.
+pub(crate) fn peek_head(bytes: &[u8]) -> Option<Lsn> {
+    let head = bytes.get(..RECORD_HEAD)?;
+    (u16_at(head, 38) == RECORD_MARK).then(|| u64_at(head, 8))
+}
+
 /// A record at the start of `bytes`, unchecked.
 pub(crate) fn peek_record(bytes: &[u8]) -> Option<(RecordRef<'_>, usize)> {
     let head = bytes.get(..RECORD_HEAD)?;

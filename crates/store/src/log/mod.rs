@@ -56,6 +56,8 @@ pub(crate) struct LogOptions {
     pub(crate) free_floor: u64,
     /// Source of generations; any value, another each time a data directory is opened.
     pub(crate) seed: u64,
+    /// Records up to this LSN are known to have been flushed, by something outside of the log.
+    pub(crate) durable: Lsn,
 }
 
 /// One batch waiting to be written, and what became of it.
@@ -407,20 +409,23 @@ impl<D: Disk> Log<D> {
         Ok(batches)
     }
 
-    /// Clean stop: flushes all and writes down where the log ends, so that a lost end is noticed.
+    /// Clean stop: flushes all and writes down where the log ends, so that a lost end is noticed. A log that an error
+    /// stopped still writes down what was flushed before: otherwise damage there would look like an unfinished write.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
-        }
-        self.sync()?;
-        self.view.tidy()?;
+        let flushed = match &self.broken {
+            Some(broken) => Err(broken.clone()),
+            None => self.sync(),
+        };
+        let tidied = if flushed.is_ok() { self.view.tidy() } else { Ok(()) };
         let _upkeep = self.view.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = {
             let inner = self.view.read_inner();
             inner.sealed.first().map_or(self.head.number, |segment| segment.head.number)
         };
-        let control = Control { oldest, newest: self.head.number, durable: self.durable, clean_end: self.end };
-        self.view.write_control(control)
+        let clean_end = if flushed.is_ok() { self.end } else { 0 };
+        let control = Control { oldest, newest: self.head.number, durable: self.durable, clean_end };
+        let written = self.view.write_control(control);
+        flushed.and(tidied).and(written)
     }
 }
 

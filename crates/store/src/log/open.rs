@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::class::Class;
 use crate::disk::{self, Disk, DiskFile};
 use crate::error::{At as _, Damage, StoreError};
+use crate::record::Lsn;
 
 const COPY_PIECE: usize = 1 << 20;
 const SPARES_KEPT: usize = 2;
@@ -49,8 +50,8 @@ impl<D: Disk> Log<D> {
     ) -> Result<Opened<D>, StoreError> {
         disk.create_dir_all(dir).at("create", dir)?;
         let mut opening = Opening { disk, dir: dir.to_path_buf(), class, options, notes: Vec::new() };
-        let control = opening.load_control()?;
         let mut files = opening.list()?;
+        let control = opening.load_control(&files)?;
         opening.drop_freed(&mut files, &control)?;
         opening.check_all_there(&files, &control)?;
         let total: u64 = files.segments.iter().map(|(_, len)| len).sum();
@@ -71,10 +72,16 @@ struct Opening<D: Disk> {
 }
 
 impl<D: Disk> Opening<D> {
-    fn load_control(&mut self) -> Result<Control, StoreError> {
+    fn load_control(&mut self, files: &Files) -> Result<Control, StoreError> {
         let path = self.dir.join("control");
         match Control::load(&self.disk, &path).at("read", &path)? {
-            None => Ok(Control::default()),
+            None => {
+                if !files.segments.is_empty() {
+                    let what = "control file is missing: lost records at the end of the log are not noticed".to_owned();
+                    self.note(Damage { file: path, offset: 0, what, kept: None });
+                }
+                Ok(Control::default())
+            }
             Some(Some(control)) => Ok(control),
             Some(None) => {
                 // Only a guard: the log opens without it, with less to check against.
@@ -155,6 +162,8 @@ impl<D: Disk> Opening<D> {
     }
 
     fn first_segment(&self, files: &mut Files, budget: &Budget) -> Result<(), StoreError> {
+        // Before the first record, so that a log without it has lost it.
+        self.write_control(Control { oldest: 1, ..Control::default() })?;
         let capacity = self.options.first_segment;
         let generation = generation(self.options.seed, 1, 0);
         let head = SegmentHead { generation, number: 1, first_lsn: 1, previous: 0, previous_end: 0, class: self.class };
@@ -211,7 +220,7 @@ impl<D: Disk> Opening<D> {
         let path = segment_path(&self.dir, head.number);
         let file = Arc::new(self.disk.open(&path, true).at("open", &path)?);
         let scan = self.recover(&file, &path, &head, len, &control)?;
-        let control = self.spend_clean_end(control)?;
+        let control = self.renew_control(control, &heads, scan.last_lsn)?;
         let capacity = file.len().at("ask length of", &path)?;
         let spares_made = files.spares.iter().filter_map(|spare| spare_number(&spare.path)).max().unwrap_or(0);
         let inner = Inner {
@@ -267,8 +276,9 @@ impl<D: Disk> Opening<D> {
             return Ok(scan);
         }
         let (offset, what) = scan.stopped.unwrap_or((scan.end, "records end early"));
-        if control.durable > scan.last_lsn {
-            let what = format!("{what}, though records up to LSN {} were flushed", control.durable);
+        let durable = control.durable.max(self.options.durable);
+        if durable > scan.last_lsn {
+            let what = format!("{what}, though records up to LSN {durable} were flushed");
             return Err(self.refuse(path, offset, &what));
         }
         let behind = recover::look_behind(file.as_ref(), path, head, scan.end, len, scan.last_lsn)?;
@@ -277,7 +287,7 @@ impl<D: Disk> Opening<D> {
             return Err(self.refuse(path, offset, &what));
         }
         if behind.dirty {
-            if behind.batches {
+            if behind.written {
                 let kept = self.keep_aside(path, head.number, scan.end)?;
                 let what = format!("{what}; never flushed, cut after LSN {}", scan.last_lsn);
                 self.note(Damage { file: path.to_path_buf(), offset, what, kept: Some(kept) });
@@ -290,14 +300,20 @@ impl<D: Disk> Opening<D> {
         Ok(scan)
     }
 
-    /// A clean end holds until the next append: after that only a scan knows what lies behind the records.
-    fn spend_clean_end(&self, control: Control) -> Result<Control, StoreError> {
-        if control.clean_end == 0 {
-            return Ok(control);
+    /// Writes down that all that was found is flushed now. A clean end holds until the next append: after that only a
+    /// scan knows what lies behind the records.
+    fn renew_control(&self, control: Control, heads: &[(SegmentHead, u64)], durable: Lsn) -> Result<Control, StoreError> {
+        let number = |head: Option<&(SegmentHead, u64)>| head.map_or(0, |(head, _)| head.number);
+        let renewed = Control { oldest: number(heads.first()), newest: number(heads.last()), durable, clean_end: 0 };
+        if renewed != control {
+            self.write_control(renewed)?;
         }
-        let (control, path) = (Control { clean_end: 0, ..control }, self.dir.join("control"));
-        disk::replace(&self.disk, &path, &control.encode()).at("write", &path)?;
-        Ok(control)
+        Ok(renewed)
+    }
+
+    fn write_control(&self, control: Control) -> Result<(), StoreError> {
+        let path = self.dir.join("control");
+        disk::replace(&self.disk, &path, &control.encode()).at("write", &path)
     }
 
     /// Names damage, and keeps a copy of the file.

@@ -17,6 +17,8 @@ use crate::error::{At as _, StoreError};
 use crate::record::Lsn;
 
 const SEARCH_PIECE: usize = 1 << 20;
+/// A record with an LSN further away than this from the last whole one is none of a tail that was cut.
+const NEAR: u64 = 1 << 24;
 
 /// What a scan found.
 #[derive(Debug)]
@@ -119,13 +121,13 @@ pub(crate) fn index_batch(index: &mut MemIndex, bytes: &[u8], offset: u64) {
 pub(crate) struct Behind {
     /// Highest LSN that a valid batch header there calls durable.
     pub(crate) durable: Lsn,
-    /// Whether any valid batch header of this generation is there.
-    pub(crate) batches: bool,
+    /// Whether a valid batch header or record of this generation is there.
+    pub(crate) written: bool,
     /// Whether any byte there is not zero.
     pub(crate) dirty: bool,
 }
 
-/// Searches `[from, limit)` for batch headers of this generation that come after `last_lsn`.
+/// Searches `[from, limit)` for batch headers and records of this generation that come after `last_lsn`.
 pub(crate) fn look_behind<F: DiskFile>(
     file: &F,
     path: &Path,
@@ -150,19 +152,44 @@ pub(crate) fn look_behind<F: DiskFile>(
             if word != [0; ALIGN] {
                 found.dirty = true;
             }
-            if u32_at(word, 0) != BATCH_MAGIC {
-                continue;
-            }
-            let batch = piece.get(n * ALIGN..).and_then(|bytes| format::batch_head(bytes, seed));
-            if let Some(batch) = batch.filter(|batch| batch.first_lsn > last_lsn) {
-                found.batches = true;
+            let rest = piece.get(n * ALIGN..).unwrap_or_default();
+            if u32_at(word, 0) == BATCH_MAGIC
+                && let Some(batch) = format::batch_head(rest, seed).filter(|batch| batch.first_lsn > last_lsn)
+            {
+                found.written = true;
                 found.durable = found.durable.max(batch.durable);
             }
+            // Its header may be what is damaged.
+            found.written = found.written || is_record(file, path, rest, at + (n * ALIGN) as u64, seed, last_lsn)?;
         }
         // Pieces overlap by a header, so that none is missed on a border.
         at += SEARCH_PIECE as u64;
     }
     Ok(found)
+}
+
+/// Whether a valid record that comes shortly after `last_lsn` begins with `bytes`, which lie at `offset` of the file.
+fn is_record<F: DiskFile>(
+    file: &F,
+    path: &Path,
+    bytes: &[u8],
+    offset: u64,
+    seed: Seed,
+    last_lsn: Lsn,
+) -> Result<bool, StoreError> {
+    let near = format::peek_head(bytes).is_some_and(|lsn| lsn > last_lsn && lsn - last_lsn <= NEAR);
+    if !near {
+        return Ok(false);
+    }
+    Ok(match format::record(bytes, seed) {
+        Found::Record(..) => true,
+        Found::Bad => false,
+        Found::Short(size) => {
+            let mut whole = vec![0; size];
+            let got = file.read_at(&mut whole, offset).at("read", path)?;
+            matches!(format::record(whole.get(..got).unwrap_or_default(), seed), Found::Record(..))
+        }
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const DIR: &str = "/log/std";
 const BODY: &[u8] = b"a body of some length, the same for every record here";
 
 fn open(disk: &FaultDisk, seed: u64) -> Result<Opened<FaultDisk>, StoreError> {
-    let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed };
+    let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed, durable: 0 };
     Log::open(disk.clone(), Path::new(DIR), Class::STD, options, Arc::new(Budget::new(None)))
 }
 

@@ -44,16 +44,23 @@ impl<D: Disk> LogView<D> {
         self.dir.join("control")
     }
 
+    /// Writes down what is flushed by now. Until then only a later batch says so: damage of the last batches before a
+    /// crash would look like an unfinished write.
+    pub(crate) fn note_durable(&self) -> Result<(), StoreError> {
+        let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        self.update_control()
+    }
+
     fn update_control(&self) -> Result<(), StoreError> {
         let control = {
             let inner = self.read_inner();
             let oldest = inner.sealed.first().map_or(inner.open.head.number, |segment| segment.head.number);
-            let durable = inner.open.head.first_lsn.saturating_sub(1);
-            let newest = inner.open.head.number;
-            if (inner.control.oldest, inner.control.newest) == (oldest, newest) {
+            let durable = inner.open.durable.max(inner.control.durable);
+            let control = Control { oldest, newest: inner.open.head.number, durable, clean_end: 0 };
+            if control == inner.control {
                 return Ok(());
             }
-            Control { oldest, newest, durable, clean_end: 0 }
+            control
         };
         self.write_control(control)
     }
