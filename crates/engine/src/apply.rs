@@ -2,7 +2,7 @@
 
 use crate::conversations::NOWHERE;
 use crate::invites;
-use crate::mods::Runs;
+use crate::mods::{Runs, persistence};
 use crate::monotonic;
 use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
@@ -21,6 +21,8 @@ pub(crate) const TYPES_MAX: usize = 10_000;
 pub(crate) const OTHER_TYPES: u32 = u32::MAX;
 /// Leaps of the clock remembered apart; older ones are put together.
 const LEAPS_KEPT_MAX: usize = 64;
+/// What an event takes in the log beside its texts, about.
+const EVENT_OVERHEAD_BYTES: u64 = 96;
 /// Hashes of ended sessions remembered per member.
 const REVOKED_KEPT_MAX: usize = 8;
 
@@ -37,6 +39,7 @@ fn event(state: &mut State, record: &EventRecord) {
     let seq = event.seq;
     state.book.head = seq;
     monotonic::committed(state, event.timestamp, seq);
+    note_size(state, record);
     let route = &record.route;
     let audience = if !record.stored || record.receipt { queued_audience(state, record) } else { 0 };
     let more = record.more.as_deref();
@@ -84,6 +87,14 @@ fn event(state: &mut State, record: &EventRecord) {
     }
     if !record.verdicts.is_empty() {
         state.book.verdicts.insert(seq, record.verdicts.clone());
+    }
+}
+
+/// Counts what history keeps, while that is bounded by size.
+fn note_size(state: &mut State, record: &EventRecord) {
+    if record.stored && persistence::is_bounded_by_size(state) {
+        let bytes = record.event.texts().1.len() as u64 + EVENT_OVERHEAD_BYTES;
+        state.book.sizes.add(record.event.seq, bytes);
     }
 }
 
@@ -542,6 +553,7 @@ fn purge(state: &mut State, through: Seq) {
     state.book.verdicts.retain(|seq, _| *seq > through);
     state.book.fleeting = state.book.fleeting.split_off(&through.saturating_add(1));
     state.book.redacted = state.book.redacted.split_off(&through.saturating_add(1));
+    state.book.sizes.forget(through);
     state.book.leaps.retain(|(seq, _)| *seq > through || waiting.keys().next().is_some_and(|first| first <= seq));
     let needed = waiting.keys().next().copied().unwrap_or(through + 1).min(through + 1);
     monotonic::forget_before(&mut state.book.times, needed);

@@ -189,7 +189,7 @@ impl State {
     /// Whether something ends by time alone, soon or not.
     fn has_deadline(&self) -> bool {
         !self.work.closed.is_empty()
-            || persistence::retention(self).0.is_some() && !self.lists.kept().is_empty()
+            || persistence::retention(self).age.is_some() && !self.lists.kept().is_empty()
             || self.roster().any(|(id, _)| self.first_pending(id).is_some())
     }
 }

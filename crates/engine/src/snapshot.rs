@@ -60,6 +60,7 @@ impl State {
             verdicts: Default::default(),
             receipts: Default::default(),
             redacted: Default::default(),
+            sizes: Default::default(),
             units: Default::default(),
             next_unit: 0,
             resources: Default::default(),

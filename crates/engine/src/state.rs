@@ -365,9 +365,71 @@ pub struct Book {
     /// Who may serve a mod without being a master, by the mod's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub approved: BTreeMap<Box<str>, BTreeSet<MemberId>>,
+    /// How much the events of history take, while history is bounded by size.
+    #[serde(default, skip_serializing_if = "Sizes::is_empty")]
+    pub sizes: Sizes,
     /// What of its profile the network has been given (`profile`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profile_revision: u32,
+}
+
+/// How many bytes of events there were up to some positions: enough to say through which one history must forget to
+/// keep about as many bytes as it may.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of all events counted so far.
+    total: u64,
+    /// Bytes of those that are purged, at least.
+    purged: u64,
+    /// A position and the bytes of everything counted up to it, in rising order.
+    marks: Vec<(Seq, u64)>,
+    /// Bytes between two marks.
+    step: u64,
+}
+
+impl Sizes {
+    /// Marks kept; with more of them every second one goes.
+    const MARKS_MAX: usize = 4096;
+    const STEP_MIN: u64 = 4096;
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Counts an event.
+    pub(crate) fn add(&mut self, seq: Seq, bytes: u64) {
+        self.total += bytes;
+        self.step = self.step.max(Self::STEP_MIN);
+        let last = self.marks.last().map_or(0, |(_, sum)| *sum);
+        if self.total - last < self.step {
+            return;
+        }
+        self.marks.push((seq, self.total));
+        if self.marks.len() > Self::MARKS_MAX {
+            let mut nth = 0;
+            self.marks.retain(|_| {
+                nth += 1;
+                nth % 2 == 0
+            });
+            self.step *= 2;
+        }
+    }
+
+    /// The last position that must go so that what is left takes at most so many bytes; 0 if nothing must.
+    pub(crate) fn beyond(&self, keep: u64) -> Seq {
+        let surplus = self.total.saturating_sub(keep);
+        if surplus <= self.purged {
+            return 0;
+        }
+        let at = self.marks.partition_point(|(_, sum)| *sum < surplus);
+        self.marks.get(at).map_or(0, |(seq, _)| *seq)
+    }
+
+    /// Forgets marks of what is purged.
+    pub(crate) fn forget(&mut self, through: Seq) {
+        let gone = self.marks.partition_point(|(seq, _)| *seq <= through);
+        self.purged = self.marks.drain(..gone).next_back().map_or(self.purged, |(_, sum)| sum);
+    }
 }
 
 /// What an older release did not have is left out while there is none of it: its states keep their hashes.

@@ -237,15 +237,16 @@ fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     }
 }
 
-/// History forgets by age and count, oldest first, never what is undelivered; once per interval, and in between when
+/// History forgets by age, count and size, oldest first, never what is undelivered; once per interval, and in between when
 /// there is much to forget, so that a steady flow does not log a purge per event.
 fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
-    let (age, count) = persistence::retention(state);
-    let by_age = age.map_or(0, |age| state.aged_through(now, age));
+    let retention = persistence::retention(state);
+    let by_age = retention.age.map_or(0, |age| state.aged_through(now, age));
     let kept = state.lists.kept();
-    let surplus = count.map_or(0, |keep| kept.len().saturating_sub(keep));
+    let surplus = retention.events.map_or(0, |keep| kept.len().saturating_sub(keep));
     let by_count = surplus.checked_sub(1).and_then(|last| kept.select(last)).unwrap_or(0);
-    let through = by_age.max(by_count).min(state.book.head);
+    let by_size = retention.bytes.map_or(0, |bytes| state.book.sizes.beyond(bytes));
+    let through = by_age.max(by_count).max(by_size).min(state.book.head);
     if through <= state.book.purged {
         return;
     }

@@ -88,6 +88,12 @@ const ENRICHMENT: &[Setting] = &[
 const PERSISTENCE: &[Setting] = &[
     setting("retention_days", Kind::Number(0.0, DAYS_MAX), "30", "Days history keeps an event; 0 is for ever."),
     setting("max_events", Kind::Whole(0, u64::MAX), "0", "Events history keeps; 0 is all."),
+    setting(
+        "max_bytes",
+        Kind::Whole(0, u64::MAX),
+        "0",
+        "Bytes of events history keeps, counted from when it is set; 0 is all.",
+    ),
     setting("skip", Kind::Globs, "[]", "Types history does not keep."),
     setting("purge_interval_s", Kind::Number(0.0, DAYS_MAX * 86_400.0), "3600", "Seconds between purges."),
 ];

@@ -14,18 +14,31 @@ pub(crate) fn keeps(state: &State, kind: &str) -> bool {
         .is_some_and(|m| m.intercepts(kind) && !m.list("skip").any(|p| glob::matches(p, kind)))
 }
 
-/// Age after which history forgets, and how many events it keeps; none means for ever.
-pub(crate) fn retention(state: &State) -> (Option<Millis>, Option<u64>) {
-    let Some(config) = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "persistence") else {
-        return (None, None);
-    };
+/// How long, how many and how much history keeps; none means all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Retention {
+    pub(crate) age: Option<Millis>,
+    pub(crate) events: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+}
+
+pub(crate) fn retention(state: &State) -> Retention {
     if state.book.settings.keep_for_ever {
-        return (None, None);
+        return Retention::default();
     }
+    let Some(config) = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "persistence") else {
+        return Retention::default();
+    };
     let days = config.number("retention_days").unwrap_or(30.0);
-    let count = config.number("max_events").unwrap_or(0.0);
+    let whole = |name: &str| config.number(name).filter(|n| *n >= 1.0).map(|n| n as u64);
     let age = (days > 0.0).then_some((days * 86_400_000.0) as Millis);
-    (age, (count >= 1.0).then_some(count as u64))
+    Retention { age, events: whole("max_events"), bytes: whole("max_bytes") }
+}
+
+/// Whether history may take so many bytes only.
+pub(crate) fn is_bounded_by_size(state: &State) -> bool {
+    let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == "persistence");
+    config.and_then(|m| m.number("max_bytes")).is_some_and(|bytes| bytes >= 1.0)
 }
 
 /// Time between purges.

@@ -194,7 +194,7 @@ pub(crate) fn forget(state: &State, now: Clock, fx: &mut Effects) {
     if closed.is_empty() {
         return;
     }
-    let kept = match (state.has_mod("persistence"), persistence::retention(state).0) {
+    let kept = match (state.has_mod("persistence"), persistence::retention(state).age) {
         (false, _) => KEPT_BRIEFLY_MS,
         (true, age) => age.map_or(KEPT_MS, |age| age.min(KEPT_MS)),
     };
