@@ -1,11 +1,11 @@
 //! Backups: a cut of every log as one file, independent of the store that wrote it, and the way back.
 //!
-//! Layout: magic, then framed items (tag, length, CRC-32 of the rest, bytes): networks' snapshots, records in log order,
-//! blobs in pieces, and a last item with the counts; a file without it is refused.
+//! Layout: magic, then framed items (tag, length, CRC-32 of the rest, bytes): the epoch of the node, records in log order,
+//! networks' snapshots and blobs in pieces, and a last item with the counts; a file without it is refused.
 
 use rialto_engine::Record;
 use rialto_engine::record::{Change, KIND_CHANGE, VERSION};
-use rialto_store::{Batch, Class, Committed, Flush, Lsn, Store, StoreError};
+use rialto_store::{Batch, Class, Committed, EVENT_KIND, Flush, Lsn, Snapshot, Store, StoreError};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -13,12 +13,15 @@ use std::sync::mpsc;
 
 const MAGIC: &[u8; 8] = b"RIALBAK1";
 const RECORD: u8 = 1;
-const SNAPSHOT: u8 = 2;
+/// A whole snapshot in one item, as older releases wrote it.
+const WHOLE_SNAPSHOT: u8 = 2;
 const BLOB: u8 = 3;
+const SNAPSHOT: u8 = 4;
+const EPOCH: u8 = 5;
 const END: u8 = 9;
-/// Bytes of one item at most; blobs come in pieces.
+/// Bytes of one item at most; what may be larger comes in pieces.
 const ITEM_BYTES_MAX: u32 = 256 << 20;
-/// Bytes of a blob in one item.
+/// Bytes of a blob or a snapshot in one item.
 const PIECE: usize = 1 << 20;
 /// Bytes appended at once on the way back.
 const BATCH_BYTES: usize = 4 << 20;
@@ -69,11 +72,16 @@ pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveErr
     out.write_all(MAGIC)?;
     let health = store.health();
     let mut failed = None;
+    put(out, EPOCH, &[&store.epoch()?.to_le_bytes()])?;
+    let partial = partial_logs(store)?;
     for log in &health.logs {
         let cut = log.durable_lsn;
         store.replay(log.class, None, 0, &mut |r| {
             if r.lsn > cut {
                 return ControlFlow::Break(());
+            }
+            if r.kind != EVENT_KIND && partial.get(&r.network).is_some_and(|covered| r.lsn <= *covered) {
+                return ControlFlow::Continue(());
             }
             let mut head = Vec::with_capacity(48);
             head.push(u8::try_from(log.class.name().len()).unwrap_or(0));
@@ -100,8 +108,8 @@ pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveErr
     // A log whose beginning was freed needs the state that covered it; one from the start does not, but it is faster.
     for info in store.networks()? {
         let cut = health.logs.iter().find(|l| l.class == info.class).map_or(0, |l| l.durable_lsn);
-        if let Some(snapshot) = store.load_snapshot(info.network)?.filter(|s| s.lsn <= cut) {
-            put(out, SNAPSHOT, &[&info.network.to_le_bytes(), &snapshot.lsn.to_le_bytes(), &snapshot.bytes])?;
+        if let Some(snapshot) = store.load_snapshot(info.network, cut)? {
+            put_snapshot(out, info.network, &snapshot)?;
             counts.snapshots += 1;
         }
     }
@@ -125,6 +133,45 @@ pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveErr
     put(out, END, &[&end])?;
     out.flush()?;
     Ok(counts)
+}
+
+/// Networks some of whose records were freed between others, and the LSN their snapshots cover: what is left of their
+/// changes before it says nothing by itself and is not saved.
+fn partial_logs(store: &dyn Store) -> Result<BTreeMap<u32, Lsn>, StoreError> {
+    let mut partial = BTreeMap::new();
+    for info in store.networks()? {
+        match store.replay(info.class, Some(info.network), 0, &mut |_| ControlFlow::Break(())) {
+            Ok(_) => {}
+            Err(StoreError::Damaged(_)) => {
+                let covered = store.load_snapshot(info.network, Lsn::MAX)?.map_or(0, |snapshot| snapshot.lsn);
+                partial.insert(info.network, covered);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(partial)
+}
+
+/// Writes a snapshot in pieces, each with whether it is the last, whose it is and where it belongs.
+fn put_snapshot(out: &mut dyn Write, network: u32, snapshot: &Snapshot) -> std::io::Result<()> {
+    let name = snapshot.class.name().as_bytes();
+    let mut head = vec![0];
+    head.extend_from_slice(&network.to_le_bytes());
+    head.extend_from_slice(&snapshot.lsn.to_le_bytes());
+    head.push(u8::try_from(name.len()).unwrap_or(0));
+    head.extend_from_slice(name);
+    let mut pieces = snapshot.bytes.chunks(PIECE).peekable();
+    loop {
+        let piece = pieces.next().unwrap_or_default();
+        let last = pieces.peek().is_none();
+        if let Some(flag) = head.first_mut() {
+            *flag = u8::from(last);
+        }
+        put(out, SNAPSHOT, &[&head, piece])?;
+        if last {
+            return Ok(());
+        }
+    }
 }
 
 struct Item {
@@ -165,6 +212,14 @@ impl<'a> Parts<'a> {
     fn u32(&mut self) -> Result<u32, ArchiveError> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().unwrap_or_default()))
     }
+    fn u8(&mut self) -> Result<u8, ArchiveError> {
+        Ok(self.take(1)?.first().copied().unwrap_or(0))
+    }
+    fn class(&mut self) -> Result<Class, ArchiveError> {
+        let len = usize::from(self.u8()?);
+        let name = std::str::from_utf8(self.take(len)?).ok();
+        name.and_then(|name| name.parse().ok()).ok_or_else(|| damaged("a log has no name"))
+    }
 }
 
 /// Brings a backup back into an empty store: a new epoch, every session revoked.
@@ -180,13 +235,17 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
         batch: None,
         moved: BTreeMap::new(),
         blob: None,
+        snapshot: None,
         networks: BTreeMap::new(),
+        epoch: 1,
     };
     loop {
         let item = get(input)?;
         match item.tag {
             RECORD => back.record(&item.body)?,
-            SNAPSHOT => back.snapshot(&item.body)?,
+            EPOCH => back.epoch(&item.body)?,
+            SNAPSHOT => back.snapshot_piece(&item.body)?,
+            WHOLE_SNAPSHOT => back.whole_snapshot(&item.body)?,
             BLOB => back.blob(&item.body)?,
             END => {
                 back.flush()?;
@@ -199,6 +258,11 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
                 if input.read(&mut [0])? > 0 {
                     return Err(damaged("something follows its end"));
                 }
+                if back.snapshot.is_some() || back.blob.is_some() {
+                    return Err(damaged("something in it has no end"));
+                }
+                // Above that of the node that wrote the backup: whoever still writes for that one is refused.
+                store.raise_epoch(back.epoch)?;
                 back.revoke_sessions()?;
                 return Ok(told);
             }
@@ -215,20 +279,17 @@ struct Back<'a> {
     /// Old LSN to new, per class: the last one of each batch.
     moved: BTreeMap<Class, Vec<(Lsn, Lsn)>>,
     blob: Option<(String, Box<dyn rialto_store::BlobWriter>)>,
-    networks: BTreeMap<u32, (Class, u64)>,
+    /// A snapshot of which more is to come.
+    snapshot: Option<(u32, Snapshot)>,
+    networks: BTreeMap<u32, Class>,
+    /// Epoch of the restored node.
+    epoch: u64,
 }
-
-/// Epoch of a restored node: above that of any node that wrote the backup.
-const RESTORED_EPOCH: u64 = 1;
 
 impl Back<'_> {
     fn record(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
         let mut parts = Parts(body);
-        let name = usize::from(parts.take(1)?.first().copied().unwrap_or(0));
-        let class: Class = std::str::from_utf8(parts.take(name)?)
-            .ok()
-            .and_then(|n| n.parse().ok())
-            .ok_or_else(|| damaged("a log has no name"))?;
+        let class = parts.class()?;
         let (lsn, seq, key, network) = (parts.u64()?, parts.u64()?, parts.u64()?, parts.u32()?);
         let (kind, version) = match parts.take(2)? {
             [kind, version] => (*kind, *version),
@@ -245,14 +306,14 @@ impl Back<'_> {
         batch.push(kind, version, seq, key, parts.0)?;
         self.counts.records += 1;
         self.counts.bytes += parts.0.len() as u64;
-        self.networks.insert(network, (class, seq));
+        self.networks.insert(network, class);
         self.moved.entry(class).or_default().push((lsn, 0));
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), ArchiveError> {
         let Some((class, batch)) = self.batch.take() else { return Ok(()) };
-        let done = append(self.store, class, batch)?;
+        let done = append(self.store, class, self.epoch, batch)?;
         let moved = self.moved.entry(class).or_default();
         let fresh = moved.len() - usize::try_from(done.last_lsn - done.first_lsn + 1).unwrap_or(0).min(moved.len());
         for (entry, lsn) in moved.iter_mut().skip(fresh).zip(done.first_lsn..) {
@@ -261,15 +322,43 @@ impl Back<'_> {
         Ok(())
     }
 
-    fn snapshot(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
-        self.flush()?;
+    fn epoch(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
+        self.epoch = Parts(body).u64()?.checked_add(1).ok_or_else(|| damaged("it claims an epoch that cannot be"))?;
+        Ok(())
+    }
+
+    fn whole_snapshot(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
         let mut parts = Parts(body);
         let (network, lsn) = (parts.u32()?, parts.u64()?);
-        let (class, _) = self.networks.get(&network).copied().ok_or_else(|| damaged("a snapshot has no log"))?;
+        let class = self.networks.get(&network).copied().ok_or_else(|| damaged("a snapshot has no log"))?;
+        self.snapshot(network, &Snapshot { class, lsn, bytes: parts.0.to_vec() })
+    }
+
+    fn snapshot_piece(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
+        let mut parts = Parts(body);
+        let (last, network, lsn, class) = (parts.u8()? == 1, parts.u32()?, parts.u64()?, parts.class()?);
+        let begun = self.snapshot.take().unwrap_or((network, Snapshot { class, lsn, bytes: Vec::new() }));
+        let (of, mut snapshot) = begun;
+        if (of, snapshot.lsn, snapshot.class) != (network, lsn, class) {
+            return Err(damaged("snapshots are mixed up"));
+        }
+        snapshot.bytes.extend_from_slice(parts.0);
+        if !last {
+            self.snapshot = Some((network, snapshot));
+            return Ok(());
+        }
+        self.snapshot(network, &snapshot)
+    }
+
+    fn snapshot(&mut self, network: u32, snapshot: &Snapshot) -> Result<(), ArchiveError> {
+        self.flush()?;
+        let Snapshot { class, lsn, bytes } = snapshot;
+        let (class, lsn) = (*class, *lsn);
+        self.networks.entry(network).or_insert(class);
         let moved = self.moved.get(&class).map(Vec::as_slice).unwrap_or_default();
         let at = moved.partition_point(|(old, _)| *old <= lsn);
         let now = at.checked_sub(1).and_then(|i| moved.get(i)).map_or(0, |(_, new)| *new);
-        self.store.save_snapshot(class, network, now, parts.0)?;
+        self.store.save_snapshot(class, network, now, bytes)?;
         self.counts.snapshots += 1;
         Ok(())
     }
@@ -300,7 +389,7 @@ impl Back<'_> {
 
     /// Sessions of the old node do not open the new one: a copied disk is not a copied trust.
     fn revoke_sessions(&self) -> Result<(), ArchiveError> {
-        for (network, (class, seq)) in &self.networks {
+        for (network, class) in &self.networks {
             let (engine, _) =
                 crate::task::load::load(self.store, *class, *network, 1).map_err(|e| damaged(e.to_string()))?;
             let mut batch = Batch::new(*network);
@@ -309,10 +398,10 @@ impl Back<'_> {
                 let numbers = member.sessions.iter().map(|s| s.number).collect();
                 body.clear();
                 Record::from(Change::SessionEnded { member: id, numbers, expired: false }).encode(&mut body);
-                batch.push(KIND_CHANGE, VERSION, *seq, 0, &body)?;
+                batch.push(KIND_CHANGE, VERSION, engine.state.book.head, 0, &body)?;
             }
             if !batch.is_empty() {
-                append(self.store, *class, batch)?;
+                append(self.store, *class, self.epoch, batch)?;
             }
         }
         Ok(())
@@ -320,11 +409,47 @@ impl Back<'_> {
 }
 
 /// Appends and waits for the flush.
-fn append(store: &dyn Store, class: Class, batch: Batch) -> Result<Committed, ArchiveError> {
+fn append(store: &dyn Store, class: Class, epoch: u64, batch: Batch) -> Result<Committed, ArchiveError> {
     let (tx, rx) = mpsc::sync_channel(1);
     let done = Box::new(move |result| {
         let _ = tx.send(result);
     });
-    store.append(class, RESTORED_EPOCH, Flush::Sync, batch, done).map_err(|r| r.error)?;
+    store.append(class, epoch, Flush::Sync, batch, done).map_err(|r| r.error)?;
     Ok(rx.recv().map_err(|_| StoreError::Closed)??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rialto_store::MemoryStore;
+
+    /// A snapshot of any size is written in pieces that can be read back.
+    #[test]
+    fn a_snapshot_comes_in_pieces() {
+        for len in [0, 1, PIECE, 3 * PIECE + 5] {
+            let bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+            let snapshot = Snapshot { class: Class::EVER, lsn: 0, bytes };
+            let mut out = Vec::new();
+            put_snapshot(&mut out, 7, &snapshot).unwrap();
+            let (store, mut input, mut items) = (MemoryStore::new(), out.as_slice(), 0);
+            let mut back = Back {
+                store: &store,
+                counts: Counts::default(),
+                batch: None,
+                moved: BTreeMap::new(),
+                blob: None,
+                snapshot: None,
+                networks: BTreeMap::new(),
+                epoch: 1,
+            };
+            while !input.is_empty() {
+                let item = get(&mut input).unwrap();
+                assert!(item.tag == SNAPSHOT && item.body.len() <= PIECE + 64);
+                back.snapshot_piece(&item.body).unwrap();
+                items += 1;
+            }
+            assert_eq!(items, len.div_ceil(PIECE).max(1));
+            assert_eq!(store.load_snapshot(7, Lsn::MAX).unwrap(), Some(snapshot));
+        }
+    }
 }

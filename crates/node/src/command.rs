@@ -209,10 +209,26 @@ pub(crate) enum Command {
     Horizon {
         reply: oneshot::Sender<(rialto_store::Class, Seq)>,
     },
+    /// The state and the LSN it is at, to be saved: its snapshots keep segments from being freed. None while something is
+    /// on its way to the log; then a snapshot is taken with the next batch.
+    Snapshot {
+        reply: oneshot::Sender<Option<StateAt>>,
+    },
     /// An event's bytes were overwritten: forget the copy at hand.
     Forget {
         seq: Seq,
     },
+}
+
+/// A network's state as a snapshot holds it.
+#[derive(Debug)]
+pub struct StateAt {
+    /// The log its LSN belongs to.
+    pub(crate) class: rialto_store::Class,
+    /// Every record of the network up to this LSN is in it.
+    pub(crate) lsn: u64,
+    /// The state.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Small reads answered inside the task.

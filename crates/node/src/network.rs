@@ -1,6 +1,6 @@
 //! A network as the faces see it: a handle to its task.
 
-use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply};
+use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply, StateAt};
 use crate::metrics::{Counters, ModCounters};
 use crate::outbox::Outbox;
 use crate::texts::Texts;
@@ -338,6 +338,11 @@ impl Network {
     /// The log it is in, and below which position nothing is needed any more.
     pub(crate) async fn horizon(&self) -> Result<(rialto_store::Class, Seq), Fault> {
         self.ask(|reply| Command::Horizon { reply }).await
+    }
+
+    /// Its state, to be saved; none while something is on its way to the log.
+    pub(crate) async fn state_to_save(&self) -> Result<Option<StateAt>, Fault> {
+        self.ask(|reply| Command::Snapshot { reply }).await
     }
 
     /// The network's number in the store.

@@ -17,7 +17,8 @@ use rialto_identity::{Secret, same};
 use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
 use rialto_model::{ErrorCode, Fault, NetworkId, Role, limits};
 use rialto_store::search::SearchIndex;
-use rialto_store::{Batch, Class, Flush, Horizon, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use rialto_store::{Batch, Class, Flush, Freed, Horizon, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -139,6 +140,8 @@ struct Inner {
     host: Host,
     snapshot_bytes: usize,
     blobs: Arc<Blobs>,
+    /// The epoch it writes under: a restored node has another one than the node it was saved from.
+    epoch: u64,
 }
 
 /// One node. Cheap to clone.
@@ -203,6 +206,7 @@ impl Node {
                 host: host.clone(),
                 snapshot_bytes,
                 blobs,
+                epoch: store.epoch()?,
             }),
         };
         let mut behind = Vec::new();
@@ -254,7 +258,14 @@ impl Node {
         let (head_tx, head) = watch::channel(book.head);
         let snapshot_bytes = self.inner.snapshot_bytes;
         let blobs = self.inner.blobs.clone();
-        let log = LogPlace { store: self.inner.store.clone(), class, epoch: 1, last_lsn: lsn, snapshot_bytes, blobs };
+        let log = LogPlace {
+            store: self.inner.store.clone(),
+            class,
+            epoch: self.inner.epoch,
+            last_lsn: lsn,
+            snapshot_bytes,
+            blobs,
+        };
         let task = Task::new(self.inner.host.clone(), shared.clone(), engine, log, inbox, head_tx);
         let (store, index, host) = (self.inner.store.clone(), self.inner.index.clone(), self.inner.host.clone());
         let network = Network {
@@ -390,7 +401,10 @@ impl Node {
         let done = Box::new(move |result: Result<rialto_store::Committed, StoreError>| {
             let _ = tx.send(result.map(|c| c.last_lsn));
         });
-        self.inner.store.append(class, 1, Flush::Sync, batch, done).map_err(|r| unavailable(r.error.to_string()))?;
+        self.inner
+            .store
+            .append(class, self.inner.epoch, Flush::Sync, batch, done)
+            .map_err(|r| unavailable(r.error.to_string()))?;
         match rx.await {
             Ok(Ok(lsn)) => Ok(lsn),
             Ok(Err(error)) => Err(unavailable(error.to_string())),
@@ -491,28 +505,59 @@ impl Node {
         Ok(label)
     }
 
-    /// Frees log segments that no network needs any more: purged, delivered, indexed, and covered by snapshots.
-    pub async fn recycle(&self) {
-        let mut by_class: std::collections::BTreeMap<Class, Vec<Horizon>> = std::collections::BTreeMap::new();
+    /// Frees log segments that no network needs any more: purged, delivered, indexed, and covered by snapshots. Networks
+    /// whose snapshots are too old for that, because little happens in them, are given new ones. Returns those that still
+    /// hold something back, because they were writing at the time.
+    pub async fn recycle(&self) -> BTreeSet<u32> {
+        let mut by_class: BTreeMap<Class, Vec<Horizon>> = BTreeMap::new();
         for network in self.networks() {
             let Ok((class, seq)) = network.horizon().await else { continue };
             let indexed = if self.inner.index.is_some() { network.indexed_through().await.unwrap_or(0) } else { seq };
             by_class.entry(class).or_default().push(Horizon { network: network.number(), seq: seq.min(indexed) });
         }
-        let store = self.inner.store.clone();
-        let freed = self.inner.host.blocking(move || {
-            by_class.iter().map(|(class, horizons)| store.recycle(*class, horizons)).collect::<Result<Vec<_>, _>>()
-        });
-        match freed.await {
-            Ok(Ok(freed)) => {
-                let segments: u64 = freed.iter().map(|f| f.segments).sum();
-                if segments > 0 {
-                    tracing::info!(segments, "log segments freed");
-                }
+        let (mut segments, mut held) = (0, BTreeSet::new());
+        for (class, horizons) in by_class {
+            let Some(mut freed) = self.free_segments(class, &horizons).await else { continue };
+            segments += freed.segments;
+            if self.renew_snapshots(&freed.held_by).await
+                && let Some(again) = self.free_segments(class, &horizons).await
+            {
+                segments += again.segments;
+                freed = again;
             }
+            held.extend(freed.held_by);
+        }
+        if segments > 0 {
+            tracing::info!(segments, "log segments freed");
+        }
+        held
+    }
+
+    async fn free_segments(&self, class: Class, horizons: &[Horizon]) -> Option<Freed> {
+        let (store, horizons) = (self.inner.store.clone(), horizons.to_vec());
+        match self.inner.host.blocking(move || store.recycle(class, &horizons)).await {
+            Ok(Ok(freed)) => return Some(freed),
             Ok(Err(error)) => tracing::warn!(%error, "log segments were not freed"),
             Err(error) => tracing::warn!(%error, "log segments were not freed"),
         }
+        None
+    }
+
+    /// Saves the state of networks twice, so that both kept snapshots are of now. Returns whether any was saved.
+    async fn renew_snapshots(&self, numbers: &BTreeSet<u32>) -> bool {
+        let mut renewed = false;
+        for network in self.networks().into_iter().filter(|network| numbers.contains(&network.number())) {
+            let Ok(Some(state)) = network.state_to_save().await else { continue };
+            let (store, number) = (self.inner.store.clone(), network.number());
+            let save =
+                move || (0..2).try_for_each(|_| store.save_snapshot(state.class, number, state.lsn, &state.bytes));
+            match self.inner.host.blocking(save).await {
+                Ok(Ok(())) => renewed = true,
+                Ok(Err(error)) => tracing::warn!(network = network.id(), %error, "snapshot was not renewed"),
+                Err(error) => tracing::warn!(network = network.id(), %error, "snapshot was not renewed"),
+            }
+        }
+        renewed
     }
 
     /// Removes the content that nothing names.

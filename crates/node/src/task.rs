@@ -138,6 +138,10 @@ pub(crate) struct Task {
     committed: Seq,
     last_lsn: u64,
     bytes_since_snapshot: usize,
+    /// A snapshot goes with the next batch.
+    snapshot_due: bool,
+    /// The segment that holds the last batch; 0 before the first.
+    segment: u64,
     /// Bytes of the last snapshot.
     snapshot_size: usize,
     broken: bool,
@@ -234,6 +238,8 @@ impl Task {
             committed,
             last_lsn,
             bytes_since_snapshot: 0,
+            snapshot_due: false,
+            segment: 0,
             snapshot_size: 0,
             broken: false,
             stopping: false,
@@ -369,6 +375,9 @@ impl Task {
                 self.hashes.push(reply);
             }
             Command::Forget { seq } => self.forget_copy(seq),
+            Command::Snapshot { reply } => {
+                let _ = reply.send(self.state_to_save());
+            }
             Command::Horizon { reply } => {
                 let _ = reply.send((self.class, self.engine.state.horizon(now)));
             }

@@ -43,7 +43,7 @@ fn network(
     let through = live.map_or(u64::MAX, |(lsn, _)| *lsn);
     let mut problem = |what: String| problems.push(json!({ "network": number, "what": what }));
     let from_snapshot = load::load_through(store, class, number, through, HASH_SEED);
-    // A log whose beginning was freed cannot be replayed from the start.
+    // A log of which something was freed cannot be replayed from the start.
     let from_start = load::replay_through(store, class, number, (0, through), None, HASH_SEED).ok();
     let fast = match from_snapshot {
         Ok((engine, _)) => engine,

@@ -1,18 +1,40 @@
 //! What the two SQLite files share: opening, and errors with the file's name.
 //! Not here: any table.
 
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
 
+use crate::disk::{Disk as _, RealDisk};
 use crate::error::StoreError;
 
 /// Opens a database file with settings as a batch of pragmas.
 pub(crate) fn open(path: &Path, pragmas: &str) -> rusqlite::Result<Connection> {
+    if let Err(error) = make_private(path) {
+        tracing::warn!(file = %path.display(), %error, "the mode of a database file is not changed");
+    }
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.execute_batch(pragmas)?;
     Ok(connection)
+}
+
+/// Makes the file for its owner alone before the library makes it for everybody, and closes one that is there. What the
+/// library makes beside it later has the mode of the file.
+fn make_private(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let files = ["", "-wal", "-shm", ".seal"].map(|suffix| beside(path, suffix));
+    files.iter().try_for_each(|file| RealDisk.restrict(file))
+}
+
+/// A file that belongs to a database.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// The schema version a database says it has; one that nobody writes is none that is known.

@@ -30,6 +30,7 @@ struct Inner {
     snapshots: BTreeMap<u32, Vec<Snapshot>>,
     blobs: BTreeMap<String, Arc<Vec<u8>>>,
     closed: bool,
+    epoch: u64,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +85,16 @@ impl Inner {
 }
 
 impl Store for MemoryStore {
+    fn epoch(&self) -> Result<u64, StoreError> {
+        Ok(self.lock().epoch.max(1))
+    }
+
+    fn raise_epoch(&self, to: u64) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        inner.epoch = inner.epoch.max(to);
+        Ok(())
+    }
+
     fn append(&self, class: Class, epoch: u64, _flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>> {
         let taken = {
             let mut inner = self.lock();
@@ -92,7 +103,7 @@ impl Store for MemoryStore {
             }
             inner.take(class, epoch, &batch)
         };
-        done(taken.map(|(first_lsn, last_lsn)| Committed { first_lsn, last_lsn, batch }));
+        done(taken.map(|(first_lsn, last_lsn)| Committed { first_lsn, last_lsn, segment: 0, batch }));
         Ok(())
     }
 
@@ -162,7 +173,6 @@ impl Store for MemoryStore {
     fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let kept = inner.snapshots.entry(network).or_default();
-        kept.retain(|snapshot| snapshot.lsn != lsn);
         kept.push(Snapshot { class, lsn, bytes: bytes.to_vec() });
         kept.sort_by_key(|snapshot| snapshot.lsn);
         let surplus = kept.len().saturating_sub(2);
@@ -170,22 +180,37 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn load_snapshot(&self, network: u32) -> Result<Option<Snapshot>, StoreError> {
-        Ok(self.lock().snapshots.get(&network).and_then(|kept| kept.last()).cloned())
+    fn load_snapshot(&self, network: u32, through: Lsn) -> Result<Option<Snapshot>, StoreError> {
+        let inner = self.lock();
+        let kept = inner.snapshots.get(&network).map(Vec::as_slice).unwrap_or_default();
+        Ok(kept.iter().rfind(|snapshot| snapshot.lsn <= through).cloned())
+    }
+
+    fn reject_snapshot(&self, network: u32, lsn: Lsn, _what: &str) -> Result<(), StoreError> {
+        self.lock().snapshots.entry(network).or_default().retain(|snapshot| snapshot.lsn != lsn);
+        Ok(())
     }
 
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let mut inner = self.lock();
         let Inner { logs, snapshots, .. } = &mut *inner;
         let Some(log) = logs.get_mut(&class) else { return Ok(Freed::default()) };
-        let may_go = |record: &Record| {
-            let old = horizons.iter().any(|h| h.network == record.network && record.seq <= h.seq);
+        let is_old = |record: &Record| horizons.iter().any(|h| h.network == record.network && record.seq <= h.seq);
+        let is_covered = |record: &Record| {
             let kept = snapshots.get(&record.network).filter(|kept| kept.len() == 2);
-            old && kept.is_some_and(|kept| kept.iter().all(|s| s.class == class && record.lsn <= s.lsn))
+            kept.is_some_and(|kept| kept.iter().all(|s| s.class == class && record.lsn <= s.lsn))
         };
-        let going = log.records.iter().take_while(|record| may_go(record)).count();
-        let bytes = log.records.drain(..going).map(|record| record.body.len() as u64).sum();
-        Ok(Freed { segments: u64::from(going > 0), bytes })
+        let mut freed = Freed::default();
+        log.records.retain(|record| {
+            let goes = is_old(record) && is_covered(record);
+            if is_old(record) && !goes {
+                freed.held_by.insert(record.network);
+            }
+            freed.segments = freed.segments.max(u64::from(goes));
+            freed.bytes += if goes { record.body.len() as u64 } else { 0 };
+            !goes
+        });
+        Ok(freed)
     }
 
     fn put_blob(&self) -> Result<Box<dyn BlobWriter>, StoreError> {

@@ -1,10 +1,11 @@
 //! Snapshots on disk: `snapshots/<network>-<lsn>.snap`, written aside, flushed, renamed; two kept per network; a bad one is set
-//! aside and the older one used.
+//! aside, the older one used and copied (`<network>-<lsn>-copy.snap`), so that there are two again. One saved again for the same
+//! LSN becomes such a copy too.
 //! Not here: what is in a snapshot (the engine), when one is made (the node).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::Budget;
 use crate::class::{CLASS_BYTES, Class};
@@ -26,6 +27,8 @@ pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 pub(crate) struct Kept {
     pub(crate) class: Class,
     pub(crate) lsn: Lsn,
+    /// Another one of the same LSN.
+    copy: bool,
     size: u64,
 }
 
@@ -35,15 +38,22 @@ pub(crate) struct Snapshots<D: Disk> {
     disk: D,
     dir: PathBuf,
     budget: Arc<Budget>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     /// Per network, oldest first.
-    kept: Mutex<BTreeMap<u32, Vec<Kept>>>,
+    kept: BTreeMap<u32, Vec<Kept>>,
+    /// Networks that had one set aside and have only one left.
+    short: BTreeSet<u32>,
 }
 
 impl<D: Disk> Snapshots<D> {
     /// Opens the directory; only headers are read.
     pub(crate) fn open(disk: D, dir: PathBuf, budget: Arc<Budget>) -> Result<(Self, Vec<Damage>), StoreError> {
         disk.create_dir_all(&dir).at("create", &dir)?;
-        let mut kept: BTreeMap<u32, Vec<Kept>> = BTreeMap::new();
+        let mut state = State::default();
         let mut notes = Vec::new();
         for entry in disk.list(&dir).at("list", &dir)? {
             let path = dir.join(&entry.name);
@@ -51,19 +61,27 @@ impl<D: Disk> Snapshots<D> {
                 disk.remove(&path).at("remove", &path)?;
                 continue;
             }
-            let Some((network, lsn)) = parse_name(&entry.name) else { continue };
+            let Some((network, lsn, copy)) = parse_name(&entry.name) else { continue };
             budget.count(entry.len);
             match read_head(&disk, &path).at("read", &path)? {
                 Some(head) if (head.network, head.lsn) == (network, lsn) => {
-                    kept.entry(network).or_default().push(Kept { class: head.class, lsn, size: entry.len });
+                    let kept = Kept { class: head.class, lsn, copy, size: entry.len };
+                    state.kept.entry(network).or_default().push(kept);
                 }
-                _ => notes.push(set_aside(&disk, &path, 0, "snapshot header is bad")?),
+                _ => {
+                    notes.push(set_aside(&disk, &path, 0, "snapshot header is bad")?);
+                    state.short.insert(network);
+                }
             }
         }
-        for of_network in kept.values_mut() {
-            of_network.sort_unstable_by_key(|kept| kept.lsn);
+        for of_network in state.kept.values_mut() {
+            of_network.sort_unstable_by_key(|kept| (kept.lsn, kept.copy));
         }
-        Ok((Self { disk, dir, budget, kept: Mutex::new(kept) }, notes))
+        Ok((Self { disk, dir, budget, state: Mutex::new(state) }, notes))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn save(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError> {
@@ -71,62 +89,110 @@ impl<D: Disk> Snapshots<D> {
         if size > SNAPSHOT_BYTES_MAX {
             return Err(StoreError::TooLarge { what: "snapshot", size, limit: SNAPSHOT_BYTES_MAX });
         }
-        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        self.budget.take(size)?;
-        let path = self.path(network, lsn);
-        let mut whole = Head { class, network, lsn }.encode(bytes).to_vec();
-        whole.extend_from_slice(bytes);
-        if let Err(error) = disk::replace(&self.disk, &path, &whole) {
-            self.budget.give(size);
-            return Err(StoreError::io("write", &path, error));
-        }
-        let of_network = all.entry(network).or_default();
-        of_network.retain(|kept| kept.lsn != lsn);
-        of_network.push(Kept { class, lsn, size });
-        of_network.sort_unstable_by_key(|kept| kept.lsn);
+        let mut state = self.lock();
+        let of_network = state.kept.get(&network).map(Vec::as_slice).unwrap_or_default();
+        // A network that has nothing new keeps two of the same LSN: each covers all there is, and one may turn bad.
+        let has = |copy| of_network.iter().any(|kept| (kept.lsn, kept.copy) == (lsn, copy));
+        let copy = has(false) && !has(true);
+        self.write(&mut state, network, Kept { class, lsn, copy, size }, bytes)?;
+        let State { kept, short } = &mut *state;
+        let of_network = kept.entry(network).or_default();
         let surplus = of_network.len().saturating_sub(KEPT);
         for old in of_network.drain(..surplus) {
-            let path = self.path(network, old.lsn);
+            let path = self.path(network, &old);
             self.disk.remove(&path).at("remove", &path)?;
             self.budget.give(old.size);
+        }
+        if of_network.len() >= KEPT {
+            short.remove(&network);
         }
         Ok(())
     }
 
-    /// The newest valid snapshot, and what was set aside on the way.
-    pub(crate) fn load(&self, network: u32) -> Result<(Option<Snapshot>, Vec<Damage>), StoreError> {
-        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Writes one file and takes it into the list.
+    fn write(&self, state: &mut State, network: u32, new: Kept, bytes: &[u8]) -> Result<(), StoreError> {
+        self.budget.take(new.size)?;
+        let path = self.path(network, &new);
+        let mut whole = Head { class: new.class, network, lsn: new.lsn }.encode(bytes).to_vec();
+        whole.extend_from_slice(bytes);
+        if let Err(error) = disk::replace(&self.disk, &path, &whole) {
+            self.budget.give(new.size);
+            return Err(StoreError::io("write", &path, error));
+        }
+        let of_network = state.kept.entry(network).or_default();
+        let replaced = of_network.extract_if(.., |kept| (kept.lsn, kept.copy) == (new.lsn, new.copy));
+        replaced.for_each(|old| self.budget.give(old.size));
+        of_network.push(new);
+        of_network.sort_unstable_by_key(|kept| (kept.lsn, kept.copy));
+        Ok(())
+    }
+
+    /// The newest valid snapshot at or below an LSN, and what was set aside on the way.
+    pub(crate) fn load(&self, network: u32, through: Lsn) -> Result<(Option<Snapshot>, Vec<Damage>), StoreError> {
+        let mut state = self.lock();
         let mut notes = Vec::new();
-        let Some(of_network) = all.get_mut(&network) else { return Ok((None, notes)) };
-        while let Some(newest) = of_network.last().copied() {
-            let path = self.path(network, newest.lsn);
-            match read_whole(&self.disk, &path, network, newest.lsn)? {
-                Ok(bytes) => return Ok((Some(Snapshot { class: newest.class, lsn: newest.lsn, bytes }), notes)),
-                Err((offset, what)) => {
-                    notes.push(set_aside(&self.disk, &path, offset, what)?);
-                    of_network.pop();
+        loop {
+            let of_network = state.kept.get(&network).map(Vec::as_slice).unwrap_or_default();
+            let Some(newest) = of_network.iter().rfind(|kept| kept.lsn <= through).copied() else {
+                return Ok((None, notes));
+            };
+            match read_whole(&self.disk, &self.path(network, &newest), network, newest.lsn)? {
+                Ok(bytes) => {
+                    self.make_two(&mut state, network, newest, &bytes);
+                    return Ok((Some(Snapshot { class: newest.class, lsn: newest.lsn, bytes }), notes));
                 }
+                Err((offset, what)) => notes.push(self.drop_bad(&mut state, network, newest, offset, what)?),
             }
         }
-        Ok((None, notes))
+    }
+
+    /// Sets aside all snapshots of this LSN: their bytes are right but mean nothing to who reads them.
+    pub(crate) fn reject(&self, network: u32, lsn: Lsn, what: &str) -> Result<Vec<Damage>, StoreError> {
+        let mut state = self.lock();
+        let of_network = state.kept.entry(network).or_default();
+        let bad: Vec<Kept> = of_network.extract_if(.., |kept| kept.lsn == lsn).collect();
+        bad.iter().map(|bad| set_aside(&self.disk, &self.path(network, bad), HEAD as u64, what)).collect()
+    }
+
+    fn drop_bad(
+        &self,
+        state: &mut State,
+        network: u32,
+        bad: Kept,
+        offset: u64,
+        what: &str,
+    ) -> Result<Damage, StoreError> {
+        let note = set_aside(&self.disk, &self.path(network, &bad), offset, what)?;
+        state.kept.entry(network).or_default().retain(|kept| *kept != bad);
+        state.short.insert(network);
+        Ok(note)
+    }
+
+    /// Where a bad snapshot was set aside and only this one is left, copies it: the log behind it may be freed already.
+    fn make_two(&self, state: &mut State, network: u32, good: Kept, bytes: &[u8]) {
+        if !state.short.contains(&network) || state.kept.get(&network).is_some_and(|kept| kept.len() >= KEPT) {
+            return;
+        }
+        match self.write(state, network, Kept { copy: !good.copy, ..good }, bytes) {
+            Ok(()) => drop(state.short.remove(&network)),
+            Err(error) => tracing::warn!(%error, "the only good snapshot of a network was not copied"),
+        }
     }
 
     /// Networks with snapshots, and the class of the newest.
     pub(crate) fn networks(&self) -> Vec<(u32, Kept)> {
-        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter_map(|(network, kept)| Some((*network, *kept.last()?))).collect()
+        self.lock().kept.iter().filter_map(|(network, kept)| Some((*network, *kept.last()?))).collect()
     }
 
     /// The highest LSN that a snapshot covers in a class: all up to it was flushed before the snapshot was written.
     pub(crate) fn highest(&self, class: Class) -> Lsn {
-        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().flatten().filter(|kept| kept.class == class).map(|kept| kept.lsn).max().unwrap_or(0)
+        self.lock().kept.values().flatten().filter(|kept| kept.class == class).map(|kept| kept.lsn).max().unwrap_or(0)
     }
 
     /// The LSN that both kept snapshots of a network cover in a class; `None` while there are not two.
     pub(crate) fn covered(&self, class: Class, network: u32) -> Option<Lsn> {
-        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = all.get(&network)?;
+        let state = self.lock();
+        let kept = state.kept.get(&network)?;
         if kept.len() < KEPT || kept.iter().any(|kept| kept.class != class) {
             return None;
         }
@@ -135,11 +201,11 @@ impl<D: Disk> Snapshots<D> {
 
     /// Checks every snapshot without setting any aside. Returns how many there are, and the bad ones.
     pub(crate) fn verify(&self, step: &mut dyn FnMut(u64)) -> Result<(u64, Vec<Damage>), StoreError> {
-        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.lock().kept.clone();
         let (mut count, mut damage) = (0, Vec::new());
         for (network, kept) in all {
             for kept in kept {
-                let path = self.path(network, kept.lsn);
+                let path = self.path(network, &kept);
                 if !self.disk.exists(&path).at("look for", &path)? {
                     continue;
                 }
@@ -155,18 +221,19 @@ impl<D: Disk> Snapshots<D> {
 
     /// Bytes in all snapshots.
     pub(crate) fn bytes(&self) -> u64 {
-        let all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().flatten().map(|kept| kept.size).sum()
+        self.lock().kept.values().flatten().map(|kept| kept.size).sum()
     }
 
-    pub(crate) fn path(&self, network: u32, lsn: Lsn) -> PathBuf {
-        self.dir.join(format!("{network:08}-{lsn:020}.snap"))
+    pub(crate) fn path(&self, network: u32, kept: &Kept) -> PathBuf {
+        let copy = if kept.copy { "-copy" } else { "" };
+        self.dir.join(format!("{network:08}-{:020}{copy}.snap", kept.lsn))
     }
 }
 
-fn parse_name(name: &str) -> Option<(u32, Lsn)> {
-    let (network, lsn) = name.strip_suffix(".snap")?.split_once('-')?;
-    Some((network.parse().ok()?, lsn.parse().ok()?))
+fn parse_name(name: &str) -> Option<(u32, Lsn, bool)> {
+    let (network, rest) = name.strip_suffix(".snap")?.split_once('-')?;
+    let lsn = rest.strip_suffix("-copy").unwrap_or(rest);
+    Some((network.parse().ok()?, lsn.parse().ok()?, lsn.len() < rest.len()))
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -29,6 +29,8 @@ pub struct Committed {
     pub first_lsn: Lsn,
     /// LSN of its last record.
     pub last_lsn: Lsn,
+    /// Number of the segment that holds it: another one than before means that the log rolled.
+    pub segment: u64,
     /// The batch, to be used again.
     pub batch: Batch,
 }
@@ -167,6 +169,12 @@ pub struct VerifyReport {
 
 /// A place that keeps records, snapshots and blobs.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// The epoch that the owner of this store writes under; 1 unless it was raised.
+    fn epoch(&self) -> Result<u64, StoreError>;
+
+    /// Raises the epoch durably, never lowers it.
+    fn raise_epoch(&self, to: u64) -> Result<(), StoreError>;
+
     /// Hands a batch to the log of a class; `done` is called once its fate is known. Never waits for the disk, except when a class is
     /// used for the first time.
     ///
@@ -189,15 +197,18 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Every network with records or snapshots, by number.
     fn networks(&self) -> Result<Vec<NetworkInfo>, StoreError>;
 
-    /// Keeps a snapshot durably; of each network the newest two are kept. What it covers is flushed first, so it may wait for the log:
+    /// Keeps a snapshot durably; of each network the newest two are kept, and one saved twice for the same LSN counts twice. What it covers is flushed first, so it may wait for the log:
     /// not to be called from a completion.
     fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// The newest valid snapshot. A bad newer one is set aside and named in `health`.
-    fn load_snapshot(&self, network: u32) -> Result<Option<Snapshot>, StoreError>;
+    /// The newest valid snapshot at or below an LSN. A bad one is set aside and named in `health`.
+    fn load_snapshot(&self, network: u32, through: Lsn) -> Result<Option<Snapshot>, StoreError>;
 
-    /// Frees the oldest part of a log in which every network's records are at or below its horizon and covered by both of its kept
-    /// snapshots. Networks without a horizon keep everything.
+    /// Sets aside a snapshot that was loaded and cannot be decoded, and names it in `health`: the next load gives an older one.
+    fn reject_snapshot(&self, network: u32, lsn: Lsn, what: &str) -> Result<(), StoreError>;
+
+    /// Frees the parts of a log in which every network's records are at or below its horizon and covered by both of its kept
+    /// snapshots. Networks without a horizon keep everything. Where only a snapshot is missing, its network is named.
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError>;
 
     /// Begins a blob.

@@ -125,15 +125,37 @@ fn a_network_may_move_to_another_class(store: &dyn Store) {
 }
 
 fn two_snapshots_are_kept_and_the_newest_is_loaded(store: &dyn Store) {
-    assert_eq!(store.load_snapshot(1).unwrap(), None);
+    assert_eq!(store.load_snapshot(1, u64::MAX).unwrap(), None);
     for lsn in [5, 9, 12] {
         store.save_snapshot(Class::STD, 1, lsn, format!("state at {lsn}").as_bytes()).unwrap();
     }
     store.save_snapshot(Class::STD, 2, 3, b"").unwrap();
     let expected = Snapshot { class: Class::STD, lsn: 12, bytes: b"state at 12".to_vec() };
-    assert_eq!(store.load_snapshot(1).unwrap(), Some(expected));
-    assert_eq!(store.load_snapshot(2).unwrap().unwrap().bytes, b"");
+    assert_eq!(store.load_snapshot(1, u64::MAX).unwrap(), Some(expected));
+    assert_eq!(store.load_snapshot(1, 11).unwrap().unwrap().lsn, 9);
+    assert_eq!(store.load_snapshot(1, 8).unwrap(), None);
+    assert_eq!(store.load_snapshot(2, u64::MAX).unwrap().unwrap().bytes, b"");
     assert_eq!(store.verify(&mut |_, _| {}).unwrap().snapshots, 3);
+}
+
+fn the_epoch_is_raised_and_never_lowered(store: &dyn Store) {
+    assert_eq!(store.epoch().unwrap(), 1);
+    for (to, is) in [(3, 3), (2, 3), (4, 4)] {
+        store.raise_epoch(to).unwrap();
+        assert_eq!(store.epoch().unwrap(), is);
+    }
+}
+
+fn a_rejected_snapshot_gives_way_to_the_older_one(store: &dyn Store) {
+    for lsn in [5, 9] {
+        store.save_snapshot(Class::STD, 1, lsn, b"").unwrap();
+    }
+    store.reject_snapshot(1, 9, "cannot be decoded").unwrap();
+    store.reject_snapshot(1, 7, "there is none").unwrap();
+    assert_eq!(store.load_snapshot(1, u64::MAX).unwrap().unwrap().lsn, 5);
+    while let Some(snapshot) = store.load_snapshot(1, u64::MAX).unwrap() {
+        store.reject_snapshot(1, snapshot.lsn, "cannot be decoded").unwrap();
+    }
 }
 
 fn recycling_frees_only_what_nobody_needs(store: &dyn Store) {
@@ -159,7 +181,8 @@ fn recycling_frees_only_what_nobody_needs(store: &dyn Store) {
     assert_events(store, 2, 1..=10);
     fill(store, Class::STD, 1, 701..=800);
     let left: Vec<u64> = read(store, 1, Seqs::Range(0..1000)).unwrap().iter().map(|r| r.seq).collect();
-    assert_eq!(left, (left[0]..=800).collect::<Vec<_>>());
+    // What shares a segment with the other network may stay.
+    assert!(left.is_sorted() && left.ends_with(&(701..=800).collect::<Vec<_>>()), "{left:?}");
     assert!(store.verify(&mut |_, _| {}).unwrap().damage.is_empty());
 }
 
@@ -281,9 +304,11 @@ const CONTRACT: &[Clause] = &[
     keys_give_candidates_newest_first,
     completions_come_in_order,
     an_older_epoch_is_fenced,
+    the_epoch_is_raised_and_never_lowered,
     networks_are_known_by_log_or_snapshot,
     a_network_may_move_to_another_class,
     two_snapshots_are_kept_and_the_newest_is_loaded,
+    a_rejected_snapshot_gives_way_to_the_older_one,
     recycling_frees_only_what_nobody_needs,
     blobs_are_named_by_their_hash,
     a_blob_may_be_written_by_many_at_once,

@@ -161,11 +161,34 @@ fn a_bad_snapshot_falls_back_to_the_older_one_at_every_byte() {
         let disk = stopped();
         disk.flip(path, byte, 1 << (byte % 8)).unwrap();
         let store = open(&disk).unwrap();
-        let snapshot = store.load_snapshot(1).unwrap().unwrap();
+        let snapshot = store.load_snapshot(1, u64::MAX).unwrap().unwrap();
         assert_eq!((snapshot.lsn, &snapshot.bytes[..]), (50, &b"state at fifty"[..]), "byte {byte}");
         let notes = store.health().notes;
         assert_eq!(notes[0].file, path);
         assert!(disk.exists(&path.with_extension("damaged")).unwrap());
+    }
+}
+
+/// The log behind the good one may be freed: alone it would be the only thing between the network and its end.
+#[test]
+fn after_a_bad_snapshot_there_are_two_again() {
+    let newer = Path::new("/data/snapshots/00000001-00000000000000000090.snap");
+    let older = Path::new("/data/snapshots/00000001-00000000000000000050.snap");
+    for (first, second, byte) in [(newer, older, 70), (newer, older, 20)] {
+        let disk = stopped();
+        disk.flip(first, byte, 1).unwrap();
+        let store = open(&disk).unwrap();
+        assert_eq!(store.load_snapshot(1, u64::MAX).unwrap().unwrap().lsn, 50);
+        store.close().unwrap();
+        disk.flip(second, byte, 1).unwrap();
+        let store = open(&disk).unwrap();
+        let snapshot = store.load_snapshot(1, u64::MAX).unwrap().unwrap();
+        assert_eq!((snapshot.lsn, &snapshot.bytes[..]), (50, &b"state at fifty"[..]));
+        // The next ones push the copies out.
+        for lsn in [60, 70] {
+            store.save_snapshot(Class::STD, 1, lsn, b"").unwrap();
+        }
+        assert_eq!(store.verify(&mut |_, _| {}).unwrap().snapshots, 2);
     }
 }
 
@@ -203,12 +226,12 @@ fn a_snapshot_never_outlives_what_it_covers() {
     disk.crash();
     drop(store);
     assert_events(&open(&disk).unwrap(), 1, 1..=20);
-    // A log that lost them all the same is refused, by the snapshot's name.
+    // A log that lost them all the same is refused.
     for entry in disk.list(Path::new(LOG)).unwrap() {
         disk.remove(&Path::new(LOG).join(entry.name)).unwrap();
     }
     let error = open(&disk).unwrap_err();
-    assert!(matches!(error, StoreError::Damaged(_)) && error.to_string().contains(".snap"), "{error}");
+    assert!(matches!(error, StoreError::Damaged(_)) && error.to_string().contains("a snapshot covers"), "{error}");
 }
 
 #[test]

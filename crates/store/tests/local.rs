@@ -134,7 +134,7 @@ fn the_checked_in_directory_of_version_1_opens() {
     let store = LocalStore::open(copy.path(), small()).unwrap();
     assert_events(&store, 1, 1..=120);
     assert_events(&store, 2, 1..=10);
-    assert_eq!(store.load_snapshot(1).unwrap().unwrap().bytes, b"newer state");
+    assert_eq!(store.load_snapshot(1, u64::MAX).unwrap().unwrap().bytes, b"newer state");
     let report = store.verify(&mut |_, _| {}).unwrap();
     assert_eq!((report.records, report.snapshots, report.blobs, report.damage.len()), (130, 2, 1, 0));
 }
@@ -194,4 +194,59 @@ fn copy_dir(from: &Path, to: &Path) {
             fs::copy(entry.path(), to).unwrap();
         }
     }
+}
+
+/// Everything below a directory with its mode.
+fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = fs::metadata(&path).unwrap();
+        found.push((path.clone(), meta.permissions().mode() & 0o777));
+        if meta.is_dir() {
+            found.extend(modes(&path));
+        }
+    }
+    found
+}
+
+fn assert_private(dir: &Path) {
+    let found = modes(dir);
+    assert!(found.len() > 8, "{found:?}");
+    for (path, mode) in found {
+        assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+}
+
+/// Others may look into the data directory itself, if its owner made it so; what is in it is nobody else's.
+#[test]
+fn what_is_made_is_its_owners_alone_and_what_was_open_is_closed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let use_it = || {
+        let store = LocalStore::open(dir.path(), small()).unwrap();
+        let index = rialto_store::search::SearchIndex::open(dir.path().join("search.db")).unwrap();
+        index.index(1, &[], 1).unwrap();
+        fill(&store, Class::STD, 1, 1..=300);
+        store.save_snapshot(Class::STD, 1, 10, b"state").unwrap();
+        let mut writer = store.put_blob().unwrap();
+        writer.write(b"some file").unwrap();
+        writer.finish().unwrap();
+        assert_private(dir.path());
+        index.close().unwrap();
+        store.close().unwrap();
+        assert_private(dir.path());
+    };
+    use_it();
+    // As an older release made it.
+    for (path, _) in modes(dir.path()) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let store = LocalStore::open(dir.path(), small()).unwrap();
+    let index = rialto_store::search::SearchIndex::open(dir.path().join("search.db")).unwrap();
+    assert_private(dir.path());
+    drop((store, index));
 }

@@ -4,7 +4,7 @@
 
 use super::named::BlobChanges;
 use super::{Flight, Task, Then};
-use crate::command::{Out, Reply};
+use crate::command::{Out, Reply, StateAt};
 use crate::delivery::id_key;
 use crate::metrics::Counters;
 use crate::outgoing::runs;
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 /// At least so many times its own size is logged between two snapshots: a large network must not pay for them with
 /// every event.
 const LOG_PER_SNAPSHOT: usize = 12;
+/// As much when the log has rolled: replay then begins in the segment before at the earliest.
+const LOG_PER_ROLL_SNAPSHOT: usize = 4;
 /// A buffer larger than this is not kept for the next batch.
 const BATCH_BYTES_KEPT: usize = 4 << 20;
 
@@ -68,8 +70,10 @@ impl Task {
         next.clear();
         let batch = std::mem::replace(&mut self.open, next);
         self.bytes_since_snapshot += batch.bytes();
-        if self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT) {
+        let much = self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT);
+        if much || self.snapshot_due {
             self.bytes_since_snapshot = 0;
+            self.snapshot_due = false;
             let snapshot = self.engine.state.to_snapshot();
             self.snapshot_size = snapshot.len();
             flight.snapshot = Some(snapshot);
@@ -121,6 +125,7 @@ impl Task {
 
     pub(super) fn completed(&mut self, number: u64, result: Result<Committed, StoreError>) {
         let result = result.map(|committed| {
+            self.note_segment(committed.segment);
             if committed.batch.bytes() <= BATCH_BYTES_KEPT {
                 self.batches.push(committed.batch);
             }
@@ -130,6 +135,29 @@ impl Task {
             flight.done = Some(result);
         }
         self.land();
+    }
+
+    /// A snapshot is due when the log has rolled and there is enough new since the last one.
+    fn note_segment(&mut self, segment: u64) {
+        let rolled = self.segment != 0 && segment != self.segment;
+        self.segment = segment;
+        self.snapshot_due |= rolled && self.bytes_since_snapshot > self.snapshot_size * LOG_PER_ROLL_SNAPSHOT;
+    }
+
+    /// The state with the LSN it is at, if all of it is in the log. A quiet network is at the end of the log, wherever its
+    /// own last record is: nothing of it lies between.
+    pub(super) fn state_to_save(&mut self) -> Option<StateAt> {
+        if self.broken || self.spoiled.is_some() || !self.open.is_empty() || !self.flights.is_empty() {
+            self.snapshot_due = true;
+            return None;
+        }
+        let logs = self.store.health().logs;
+        let durable = logs.iter().find(|log| log.class == self.class).map_or(0, |log| log.durable_lsn);
+        let bytes = self.engine.state.to_snapshot();
+        self.bytes_since_snapshot = 0;
+        self.snapshot_size = bytes.len();
+        self.last_lsn = self.last_lsn.max(durable);
+        Some(StateAt { class: self.class, lsn: self.last_lsn, bytes })
     }
 
     /// Finishes batches in order: deliver, do, answer.

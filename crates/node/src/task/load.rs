@@ -34,16 +34,17 @@ pub(crate) fn load_through(
     through: u64,
     seed: u64,
 ) -> Result<(Engine, u64), LoadError> {
-    let snapshot = store.load_snapshot(number)?.filter(|s| s.lsn <= through);
     let mut after = 0;
     let mut engine = None;
-    if let Some(snapshot) = snapshot {
+    while let Some(snapshot) = store.load_snapshot(number, through)? {
         match State::from_snapshot(&snapshot.bytes, seed) {
             Ok(state) => {
                 after = snapshot.lsn;
                 engine = Some(Engine::new(state));
+                break;
             }
-            Err(error) => tracing::warn!(network = number, %error, "snapshot is not used; the whole log is replayed"),
+            // Its checksum is right and it still cannot be read: an older one, or the log from its start, must do.
+            Err(error) => store.reject_snapshot(number, snapshot.lsn, &format!("cannot be decoded: {error}"))?,
         }
     }
     replay_through(store, class, number, (after, through), engine, seed)

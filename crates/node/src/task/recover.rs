@@ -24,6 +24,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::Touch { .. }
         | Command::Shown { .. }
         | Command::Forget { .. }
+        | Command::Snapshot { .. }
         | Command::Horizon { .. } => true,
         Command::Emit { .. }
         | Command::EmitKeyed { .. }
@@ -200,6 +201,7 @@ impl Task {
                 | Command::Hash { .. }
                 | Command::Watch { .. }
                 | Command::Forget { .. }
+                | Command::Snapshot { .. }
                 | Command::Horizon { .. } => {}
                 Command::Stop { reply } => {
                     let _ = reply.send(());

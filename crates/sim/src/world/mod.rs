@@ -12,6 +12,7 @@ mod life;
 mod mods;
 mod observe;
 pub mod oracle;
+mod recycling;
 mod resource;
 pub mod saved;
 pub mod script;

@@ -509,20 +509,6 @@ impl World {
         self.observe().await
     }
 
-    async fn recycle(&mut self) -> Result<(), Wrong> {
-        self.observe().await?;
-        let Some(node) = self.node.clone() else { return Ok(()) };
-        let before = self.segments();
-        self.drive(async move { node.recycle().await }).await?;
-        self.counts.recycled += before.saturating_sub(self.segments());
-        self.observe().await
-    }
-
-    fn segments(&self) -> u64 {
-        use rialto_store::Store as _;
-        self.store.as_ref().map_or(0, |s| s.health().logs.iter().map(|l| l.segments).sum())
-    }
-
     fn trouble(&mut self, what: Trouble, skip: u32, lasting: bool) {
         let (call, kind) = match what {
             Trouble::DiskFull => (DiskCall::Write, ErrorKind::StorageFull),

@@ -47,6 +47,10 @@ pub trait Disk: Clone + Send + Sync + fmt::Debug + 'static {
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
     /// Takes an exclusive lock on a file, creating it; `None` if another holds it.
     fn lock(&self, path: &Path) -> io::Result<Option<Self::Lock>>;
+    /// Takes a file, or a directory with all that is in it, away from everybody but its owner. Nothing if it is not there.
+    fn restrict(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
     /// Whether a file exists.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         match self.open(path, false) {

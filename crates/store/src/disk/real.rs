@@ -1,14 +1,18 @@
 //! The operating system's disk: std for names, rustix for what std does not offer.
 //! Not here: Windows (declared out).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
 use super::{Disk, DiskFile, Entry};
+
+/// Modes of what is made here: everything is its owner's alone.
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
 
 /// The real disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,7 +23,7 @@ impl Disk for RealDisk {
     type Lock = File;
 
     fn create(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<File> {
@@ -60,7 +64,7 @@ impl Disk for RealDisk {
         if let Some(parent) = parent {
             self.create_dir_all(parent)?;
         }
-        match fs::create_dir(dir) {
+        match DirBuilder::new().mode(DIR_MODE).create(dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
             other => other?,
         }
@@ -77,7 +81,8 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<File>> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -91,6 +96,26 @@ impl Disk for RealDisk {
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
+    }
+
+    fn restrict(&self, path: &Path) -> io::Result<()> {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // What is closed already holds nothing that others can reach.
+        if meta.is_symlink() || meta.permissions().mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        if !meta.is_dir() {
+            return fs::set_permissions(path, Permissions::from_mode(FILE_MODE));
+        }
+        for entry in fs::read_dir(path)? {
+            self.restrict(&entry?.path())?;
+        }
+        // Last: a start that was cut short does the rest next time.
+        fs::set_permissions(path, Permissions::from_mode(DIR_MODE))
     }
 }
 

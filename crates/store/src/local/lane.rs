@@ -124,7 +124,7 @@ impl<D: Disk> Lane<D> {
             return Ok(());
         }
         let (tell, told) = channel();
-        let waiting = Waiting { batch: Batch::new(0), epoch: u64::MAX, flush: Flush::Sync, outcome: None };
+        let waiting = Waiting::new(Batch::new(0), u64::MAX, Flush::Sync);
         let done = Box::new(move |result: Result<Committed, StoreError>| {
             let _ = tell.send(result.map(|_| ()));
         });

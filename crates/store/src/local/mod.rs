@@ -1,10 +1,11 @@
 //! The default store: one locked data directory with segment logs, snapshots and blobs.
 //!
 //! ```text
-//! LOCK FORMAT log/<class>/{<n>.seg,<n>.idx,spare-<k>.seg,control,damaged/} snapshots/ blobs/
+//! LOCK FORMAT EPOCH log/<class>/{<n>.seg,<n>.idx,spare-<k>.seg,control,damaged/} snapshots/ blobs/
 //! ```
 //! Not here: the log itself (`log`), the two SQLite files beside it (`search`, `admin`).
 
+mod epoch;
 mod format;
 mod keeper;
 mod lane;
@@ -24,6 +25,7 @@ use crate::budget::Budget;
 use crate::class::Class;
 use crate::disk::{self, Disk, RealDisk};
 use crate::error::{At as _, Damage, StoreError};
+use crate::log::upkeep::Need;
 use crate::log::{Log, LogOptions, Opened, Waiting};
 use crate::record::{Batch, Lsn};
 use crate::snapshot::Snapshots;
@@ -31,6 +33,9 @@ use crate::store::{
     BlobInfo, BlobReader, BlobWriter, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected, Seqs,
     Snapshot, Store, VerifyReport, Visit,
 };
+
+/// What is the store's own in a data directory. Older releases made it readable by others.
+const OWN: [&str; 6] = ["LOCK", "FORMAT", "EPOCH", "log", "snapshots", "blobs"];
 
 /// First and last seq of a network in a log, and the log.
 type Holder<D> = (u64, u64, Arc<Lane<D>>);
@@ -70,6 +75,10 @@ impl<D: Disk> LocalStore<D> {
             let holder = String::from_utf8_lossy(&holder).trim().to_owned();
             return Err(StoreError::Locked { path: lock_path, holder });
         };
+        for name in OWN {
+            let path = dir.join(name);
+            disk.restrict(&path).at("restrict", &path)?;
+        }
         format::check(&disk, &dir)?;
         // Offsets in an index have 32 bits.
         options.max_segment_bytes = options.max_segment_bytes.clamp(4096, 1 << 30);
@@ -105,7 +114,7 @@ impl<D: Disk> LocalStore<D> {
             let last = self.lane(kept.class).map_or(0, |lane| lane.view.read_inner().open.last_lsn);
             if kept.lsn > last {
                 let what = format!("snapshot covers LSN {}, but log {} ends with {last}", kept.lsn, kept.class);
-                return Err(StoreError::damaged(&self.snapshots.path(network, kept.lsn), 0, what));
+                return Err(StoreError::damaged(&self.snapshots.path(network, &kept), 0, what));
             }
         }
         Ok(())
@@ -172,7 +181,7 @@ impl<D: Disk> LocalStore<D> {
         Ok(lane)
     }
 
-    fn note(&self, notes: Vec<Damage>) {
+    fn note(&self, notes: impl IntoIterator<Item = Damage>) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(notes);
     }
 
@@ -190,9 +199,17 @@ impl<D: Disk> LocalStore<D> {
 }
 
 impl<D: Disk> Store for LocalStore<D> {
+    fn epoch(&self) -> Result<u64, StoreError> {
+        epoch::load(&self.disk, &self.dir)
+    }
+
+    fn raise_epoch(&self, to: u64) -> Result<(), StoreError> {
+        epoch::raise(&self.disk, &self.dir, to)
+    }
+
     fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>> {
         match self.lane_or_new(class) {
-            Ok(lane) => lane.append(Waiting { batch, epoch, flush, outcome: None }, done),
+            Ok(lane) => lane.append(Waiting::new(batch, epoch, flush), done),
             Err(error) => Err(Box::new(Rejected { error, batch, done })),
         }
     }
@@ -267,20 +284,29 @@ impl<D: Disk> Store for LocalStore<D> {
         self.snapshots.save(class, network, lsn, bytes)
     }
 
-    fn load_snapshot(&self, network: u32) -> Result<Option<Snapshot>, StoreError> {
-        let (snapshot, notes) = self.snapshots.load(network)?;
+    fn load_snapshot(&self, network: u32, through: Lsn) -> Result<Option<Snapshot>, StoreError> {
+        let (snapshot, notes) = self.snapshots.load(network, through)?;
         self.note(notes);
         Ok(snapshot)
+    }
+
+    fn reject_snapshot(&self, network: u32, lsn: Lsn, what: &str) -> Result<(), StoreError> {
+        self.note(self.snapshots.reject(network, lsn, what)?);
+        Ok(())
     }
 
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let Some(lane) = self.lane(class) else { return Ok(Freed::default()) };
         let horizons: BTreeMap<u32, u64> = horizons.iter().map(|horizon| (horizon.network, horizon.seq)).collect();
         lane.view.recycle(&|network, span| {
-            horizons
-                .get(&network)
-                .is_some_and(|seq| span.max_seq <= *seq || crate::bugs::on("segment recycled too early"))
-                && self.snapshots.covered(class, network).is_some_and(|lsn| span.last_lsn <= lsn)
+            let old = |seq: &u64| span.max_seq <= *seq || crate::bugs::on("segment recycled too early");
+            if !horizons.get(&network).is_some_and(old) {
+                Need::Records
+            } else if self.snapshots.covered(class, network).is_some_and(|lsn| span.last_lsn <= lsn) {
+                Need::Nothing
+            } else {
+                Need::Snapshots
+            }
         })
     }
 

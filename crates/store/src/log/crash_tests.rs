@@ -28,9 +28,18 @@ enum Step {
     /// Clean stop and start.
     Restart,
     /// A failure of a later call. When it bites the log is reopened, or (`stays`) left as it is until the next stop.
-    Fail { call: Call, skip: u8, stays: bool },
+    Fail {
+        call: Call,
+        skip: u8,
+        stays: bool,
+    },
     /// One bit of one file turns while nobody runs: after a stop in order, or after a power cut.
-    Rot { stop: bool, file: u16, byte: u32, bit: u8 },
+    Rot {
+        stop: bool,
+        file: u16,
+        byte: u32,
+        bit: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -92,7 +101,8 @@ impl World {
     fn open(&mut self) -> Result<Opened<FaultDisk>, StoreError> {
         self.lives += 1;
         self.stays = false;
-        let options = LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives, durable: 0 };
+        let options =
+            LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives, durable: 0 };
         let budget = Arc::new(Budget::new(None));
         Log::open(self.disk.clone(), Path::new(DIR), Class::STD, options, budget)
     }
@@ -120,7 +130,7 @@ impl World {
             }
             bodies.push(of_batch);
             let flush = if *sync { Flush::Sync } else { Flush::Os };
-            group.push(Waiting { batch, epoch: 1, flush, outcome: None });
+            group.push(Waiting::new(batch, 1, flush));
         }
         let before = self.log().view.read_inner().open.last_lsn;
         self.log().commit(&mut group);
@@ -205,7 +215,7 @@ impl World {
         let entries: Vec<_> = self.disk.list(dir).unwrap().into_iter().filter(|e| !e.is_dir && e.len > 0).collect();
         let entry = &entries[usize::from(file) % entries.len()];
         // The beginnings of files are where things are.
-        let reach = if byte % 3 == 0 { entry.len } else { entry.len.min(2048) };
+        let reach = if byte.is_multiple_of(3) { entry.len } else { entry.len.min(2048) };
         let (path, offset, mask) = (dir.join(&entry.name), u64::from(byte / 3) % reach, 1 << bit);
         self.disk.flip(&path, offset, mask).unwrap();
         let rotten = self.byte(&path, offset);

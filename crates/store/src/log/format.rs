@@ -15,6 +15,8 @@ use crate::class::{CLASS_BYTES, Class};
 use crate::record::{BATCH_BYTES_MAX, BODY_BYTES_MAX, Lsn, RecordRef};
 
 pub(crate) const FORMAT_VERSION: u32 = 1;
+/// Version of the header of a segment whose records were freed: nothing follows it.
+const EMPTIED_VERSION: u32 = 2;
 pub(crate) const SEGMENT_HEAD: usize = 512;
 pub(crate) const BATCH_HEAD: usize = 48;
 pub(crate) const RECORD_HEAD: usize = 40;
@@ -50,13 +52,16 @@ pub(crate) struct SegmentHead {
     /// Where the records of the segment before end.
     pub(crate) previous_end: u64,
     pub(crate) class: Class,
+    /// Its records were freed while those before it are still needed.
+    pub(crate) emptied: bool,
 }
 
 impl SegmentHead {
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEAD] {
         let mut out = [0; SEGMENT_HEAD];
         put(&mut out, 0, &SEGMENT_MAGIC.to_le_bytes());
-        put(&mut out, 8, &FORMAT_VERSION.to_le_bytes());
+        let version = if self.emptied { EMPTIED_VERSION } else { FORMAT_VERSION };
+        put(&mut out, 8, &version.to_le_bytes());
         put(&mut out, 16, &self.generation.to_le_bytes());
         put(&mut out, 24, &self.number.to_le_bytes());
         put(&mut out, 32, &self.first_lsn.to_le_bytes());
@@ -78,9 +83,11 @@ impl SegmentHead {
         if u32_at(bytes, 12) != head_crc(bytes) {
             return Err("segment header has a bad checksum");
         }
-        if u32_at(bytes, 8) != FORMAT_VERSION {
-            return Err("segment header has an unknown version");
-        }
+        let emptied = match u32_at(bytes, 8) {
+            FORMAT_VERSION => false,
+            EMPTIED_VERSION => true,
+            _ => return Err("segment header has an unknown version"),
+        };
         let class =
             bytes.get(56..56 + CLASS_BYTES).and_then(Class::from_bytes).ok_or("segment header has a bad class")?;
         Ok(Self {
@@ -90,8 +97,31 @@ impl SegmentHead {
             previous: u64_at(bytes, 40),
             previous_end: u64_at(bytes, 48),
             class,
+            emptied,
         })
     }
+}
+
+/// What follows the header of an emptied segment: the last LSN that each network had in it.
+/// Layout: count(4) crc(4), then per network: number(4) lsn(8).
+pub(crate) fn encode_freed(freed: &[(u32, Lsn)]) -> Vec<u8> {
+    let mut out = u32::try_from(freed.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    out.extend_from_slice(&[0; 4]);
+    for (network, lsn) in freed {
+        out.extend_from_slice(&network.to_le_bytes());
+        out.extend_from_slice(&lsn.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(out.get(8..).unwrap_or_default());
+    put(&mut out, 4, &crc.to_le_bytes());
+    out
+}
+
+/// Reads it back; `None` if it is not what was written.
+pub(crate) fn decode_freed(bytes: &[u8]) -> Option<Vec<(u32, Lsn)>> {
+    let entries = bytes.get(8..)?;
+    let right = entries.len() == (u32_at(bytes, 0) as usize).checked_mul(12)?;
+    (right && u32_at(bytes, 4) == crc32c::crc32c(entries))
+        .then(|| entries.chunks_exact(12).map(|entry| (u32_at(entry, 0), u64_at(entry, 4))).collect())
 }
 
 /// Checksum of the whole header sector but the checksum itself.
@@ -348,14 +378,29 @@ mod tests {
 
     #[test]
     fn a_segment_header_round_trips_and_notices_every_flip() {
-        let head =
-            SegmentHead { generation: 1, number: 2, first_lsn: 3, previous: 1, previous_end: 4, class: Class::EVER };
+        let (class, emptied) = (Class::EVER, false);
+        let head = SegmentHead { generation: 1, number: 2, first_lsn: 3, previous: 1, previous_end: 4, class, emptied };
+        let freed = SegmentHead { emptied: true, ..head };
+        assert_eq!(SegmentHead::decode(&freed.encode()), Ok(freed));
         let bytes = head.encode();
         assert_eq!(SegmentHead::decode(&bytes), Ok(head));
         for bit in 0..SEGMENT_HEAD * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHead::decode(&bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_was_freed_round_trips_and_notices_every_flip() {
+        for freed in [vec![], vec![(1, 7), (u32::MAX, u64::MAX)]] {
+            let bytes = encode_freed(&freed);
+            assert_eq!(decode_freed(&bytes), Some(freed));
+            for bit in 0..bytes.len() * 8 {
+                let mut bad = bytes.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(decode_freed(&bad), None, "bit {bit}");
+            }
         }
     }
 
@@ -366,7 +411,7 @@ mod tests {
             let _ = SegmentHead::decode(&bytes);
             let _ = batch_head(&bytes, seed);
             let _ = record(&bytes, seed);
-            let _ = peek_record(&bytes);
+            let _ = (peek_record(&bytes), decode_freed(&bytes));
         }
     }
 }

@@ -67,6 +67,14 @@ pub(crate) struct Waiting {
     pub(crate) epoch: u64,
     pub(crate) flush: Flush,
     pub(crate) outcome: Option<Result<(Lsn, Lsn), StoreError>>,
+    /// Number of the segment it was written to.
+    pub(crate) segment: u64,
+}
+
+impl Waiting {
+    pub(crate) fn new(batch: Batch, epoch: u64, flush: Flush) -> Self {
+        Self { batch, epoch, flush, outcome: None, segment: 0 }
+    }
 }
 
 /// The writing end of a log.
@@ -233,6 +241,7 @@ impl<D: Disk> Log<D> {
             self.last_lsn += waiting.batch.len() as u64;
             sync |= waiting.flush == Flush::Sync;
             waiting.outcome = Some(Ok((first_lsn, self.last_lsn)));
+            waiting.segment = self.head.number;
             lent = alone.then_some(waiting);
         }
         self.write_buf(sync).map_err(fatal)?;
@@ -319,6 +328,7 @@ impl<D: Disk> Log<D> {
             previous: self.head.number,
             previous_end: self.durable_end,
             class: self.head.class,
+            emptied: false,
         };
         let (file, spare) = make_segment(&self.view, &head, capacity)?;
         let (file, capacity) = (Arc::new(file), spare.capacity);
@@ -373,7 +383,7 @@ impl<D: Disk> Log<D> {
         self.last_lsn = readable_lsn;
         self.begin_segment(carried.iter().map(|batch| batch.bytes() as u64).sum())?;
         self.broken = None;
-        let again = |batch| Waiting { batch, epoch: u64::MAX, flush: Flush::Sync, outcome: None };
+        let again = |batch| Waiting::new(batch, u64::MAX, Flush::Sync);
         let mut group: Vec<Waiting> = carried.into_iter().map(again).collect();
         for waiting in &mut group {
             waiting.epoch = self.epochs.get(&waiting.batch.network()).copied().unwrap_or(0);
@@ -481,6 +491,6 @@ impl Waiting {
     /// What to tell the sender; gives the buffer back.
     pub(crate) fn finish(self) -> Result<Committed, StoreError> {
         let (first_lsn, last_lsn) = self.outcome.unwrap_or(Err(StoreError::Closed))?;
-        Ok(Committed { first_lsn, last_lsn, batch: self.batch })
+        Ok(Committed { first_lsn, last_lsn, segment: self.segment, batch: self.batch })
     }
 }

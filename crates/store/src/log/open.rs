@@ -57,6 +57,11 @@ impl<D: Disk> Log<D> {
         let total: u64 = files.segments.iter().map(|(_, len)| len).sum();
         budget.count(total + files.spares.iter().map(|spare| spare.capacity).sum::<u64>());
         if files.segments.is_empty() {
+            if options.durable > 0 {
+                let what =
+                    format!("log has no segment, though a snapshot covers records up to LSN {}", options.durable);
+                return Err(StoreError::damaged(dir, 0, what));
+            }
             opening.first_segment(&mut files, &budget)?;
         }
         opening.finish(files, control, budget)
@@ -166,7 +171,15 @@ impl<D: Disk> Opening<D> {
         self.write_control(Control { oldest: 1, ..Control::default() })?;
         let capacity = self.options.first_segment;
         let generation = generation(self.options.seed, 1, 0);
-        let head = SegmentHead { generation, number: 1, first_lsn: 1, previous: 0, previous_end: 0, class: self.class };
+        let head = SegmentHead {
+            generation,
+            number: 1,
+            first_lsn: 1,
+            previous: 0,
+            previous_end: 0,
+            class: self.class,
+            emptied: false,
+        };
         budget.take(capacity)?;
         let spare = self.dir.join("spare-new.seg");
         let file = self.disk.create(&spare).at("create", &spare)?;
@@ -196,7 +209,7 @@ impl<D: Disk> Opening<D> {
                 if head.previous != before.number || head.first_lsn < before.first_lsn {
                     return Err(self.refuse(&path, 40, "segment header does not follow the segment before"));
                 }
-                if *before_len < head.previous_end {
+                if *before_len < head.previous_end && !before.emptied {
                     let before = segment_path(&self.dir, before.number);
                     return Err(self.refuse(&before, *before_len, "segment is cut short"));
                 }
@@ -208,9 +221,15 @@ impl<D: Disk> Opening<D> {
 
     fn finish(mut self, files: Files, control: Control, budget: Arc<Budget>) -> Result<Opened<D>, StoreError> {
         let heads = self.heads(&files)?;
+        for (head, _) in heads.iter().filter(|(head, _)| head.emptied && files.sidecars.contains(&head.number)) {
+            // A crash came before it was gone.
+            let path = sidecar_path(&self.dir, head.number);
+            self.disk.remove(&path).at("remove", &path)?;
+        }
         let mut sealed = Vec::with_capacity(heads.len());
         for ((head, len), (next, _)) in heads.iter().zip(heads.iter().skip(1)) {
-            let (end, last) = (next.previous_end, next.first_lsn - 1);
+            let end = if head.emptied { SEGMENT_HEAD as u64 } else { next.previous_end };
+            let last = next.first_lsn - 1;
             let segment = Segment::new(self.disk.clone(), self.dir.clone(), *head, end, last, *len);
             sealed.push(Arc::new(segment));
         }
@@ -302,7 +321,12 @@ impl<D: Disk> Opening<D> {
 
     /// Writes down that all that was found is flushed now. A clean end holds until the next append: after that only a
     /// scan knows what lies behind the records.
-    fn renew_control(&self, control: Control, heads: &[(SegmentHead, u64)], durable: Lsn) -> Result<Control, StoreError> {
+    fn renew_control(
+        &self,
+        control: Control,
+        heads: &[(SegmentHead, u64)],
+        durable: Lsn,
+    ) -> Result<Control, StoreError> {
         let number = |head: Option<&(SegmentHead, u64)>| head.map_or(0, |(head, _)| head.number);
         let renewed = Control { oldest: number(heads.first()), newest: number(heads.last()), durable, clean_end: 0 };
         if renewed != control {

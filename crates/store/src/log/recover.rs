@@ -204,7 +204,7 @@ mod tests {
     proptest! {
         #[test]
         fn scanning_arbitrary_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..4096), fix: bool) {
-            let head = SegmentHead { generation: 3, number: 1, first_lsn: 1, previous: 0, previous_end: 0, class: Class::STD };
+            let head = SegmentHead { generation: 3, number: 1, first_lsn: 1, previous: 0, previous_end: 0, class: Class::STD, emptied: false };
             let path = Path::new("/1.seg");
             let file = FaultDisk::new(1).create(path).unwrap();
             file.write_at(&head.encode(), 0).unwrap();

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::format::SegmentHead;
+use super::format::{self, SEGMENT_HEAD, SegmentHead};
 use super::index::{MemIndex, Span, Spans};
 use super::recover;
 use super::sidecar::{self, About, Filter, Probe, Sidecar, Unfit};
 use crate::disk::{self, Disk};
 use crate::error::{At as _, StoreError};
 use crate::record::Lsn;
+
+/// Largest file of an emptied segment.
+const FREED_BYTES_MAX: u64 = 64 << 20;
 
 /// Name of a segment file.
 pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
@@ -109,6 +112,11 @@ impl<D: Disk> Segment<D> {
             return Ok(Arc::clone(index));
         }
         let index = match self.load_sidecar() {
+            _ if self.head.emptied => {
+                let spans = self.read_freed()?;
+                self.spans.get_or_init(|| spans);
+                SegmentIndex::Memory(MemIndex::default())
+            }
             Ok((sidecar, spans)) => {
                 self.spans.get_or_init(|| spans);
                 SegmentIndex::Sidecar(sidecar)
@@ -186,6 +194,18 @@ impl<D: Disk> Segment<D> {
         question(&index).map_err(|unfit| self.unfit(unfit))
     }
 
+    /// What an emptied segment held of each network: no events, only how far it went.
+    fn read_freed(&self) -> Result<Spans, StoreError> {
+        let path = self.path();
+        let bytes = disk::read_all(&self.disk, &path, FREED_BYTES_MAX).at("read", &path)?;
+        let freed = format::decode_freed(bytes.get(SEGMENT_HEAD..).unwrap_or_default());
+        let freed =
+            freed.ok_or_else(|| StoreError::damaged(&path, SEGMENT_HEAD as u64, "list of what was freed is bad"))?;
+        let first_lsn = self.head.first_lsn;
+        let span = |last_lsn| Span { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn };
+        Ok(freed.into_iter().map(|(network, last_lsn)| (network, span(last_lsn))).collect())
+    }
+
     fn load_sidecar(&self) -> Result<(Sidecar<D::File>, Spans), Unfit> {
         let file = self.disk.open(&sidecar_path(&self.dir, self.head.number), false)?;
         Sidecar::load(file, &self.about())
@@ -193,6 +213,9 @@ impl<D: Disk> Segment<D> {
 
     /// The index as the records themselves give it.
     pub(crate) fn rescan(&self) -> Result<MemIndex, StoreError> {
+        if self.head.emptied {
+            return Ok(MemIndex::default());
+        }
         let path = self.path();
         let scan = recover::scan(&self.file()?, &path, &self.head, self.end)?;
         match scan.stopped {
@@ -209,6 +232,9 @@ impl<D: Disk> Segment<D> {
 
     /// Writes the sidecar if the index is only in memory. Returns whether it did.
     pub(crate) fn write_sidecar(&self) -> Result<bool, StoreError> {
+        if self.head.emptied {
+            return Ok(false);
+        }
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(index) = index else { return Ok(false) };
         let SegmentIndex::Memory(memory) = &*index else { return Ok(false) };

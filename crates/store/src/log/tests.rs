@@ -26,7 +26,7 @@ fn commit(log: &mut Log<FaultDisk>, seqs: std::ops::RangeInclusive<u64>, flush: 
     let waiting = |seq| {
         let mut batch = Batch::new(1);
         batch.push(1, 0, seq, 0, BODY).unwrap();
-        Waiting { batch, epoch: 1, flush, outcome: None }
+        Waiting::new(batch, 1, flush)
     };
     let mut group: Vec<Waiting> = seqs.map(waiting).collect();
     log.commit(&mut group);
@@ -190,7 +190,7 @@ fn a_recycled_file_never_shows_its_old_records() {
             commit(&mut log, last..=last, Flush::Sync);
         }
         log.view().tidy().unwrap();
-        log.view().recycle(&|_, _| true).unwrap();
+        log.view().recycle(&|_, _| upkeep::Need::Nothing).unwrap();
         assert!(log.view().read_inner().spares.iter().any(|spare| spare.capacity == 8192));
         // Into the recycled file, a little.
         while log.head.number < round * 3 + 1 {
@@ -222,7 +222,7 @@ fn small_flushes_write_zeros_ahead_once_for_many_and_never_into_what_was_written
         let next = log.last_lsn + 1;
         commit(&mut log, next..=next, Flush::Sync);
     }
-    log.view().recycle(&|_, _| true).unwrap();
+    log.view().recycle(&|_, _| upkeep::Need::Nothing).unwrap();
     while log.head.number < 5 {
         let next = log.last_lsn + 1;
         commit(&mut log, next..=next, Flush::Sync);
@@ -244,7 +244,7 @@ fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
         let mut batch = Batch::new(1);
         batch.push(1, 0, 4, 0, BODY).unwrap();
         log.written = log.end;
-        let mut group = [Waiting { batch, epoch: 1, flush: Flush::Sync, outcome: None }];
+        let mut group = [Waiting::new(batch, 1, Flush::Sync)];
         log.commit(&mut group);
         assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Err(_)))), "some of it was flushed");
         disk.heal();
@@ -268,7 +268,7 @@ fn a_crash_between_freeing_and_removing_leaves_no_damage() {
     log.view().tidy().unwrap();
     // The control file is renamed, the first segment is not.
     disk.fail(crate::disk::fault::Call::Rename, 1, io::ErrorKind::Other, true);
-    assert!(log.view().recycle(&|_, _| true).is_err());
+    assert!(log.view().recycle(&|_, _| upkeep::Need::Nothing).is_err());
     disk.kill();
     let log = open(&disk, 2).unwrap().log;
     let left = seqs(&log);

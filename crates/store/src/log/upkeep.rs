@@ -2,25 +2,40 @@
 //! of old segments.
 //! Not here: what may be freed (the caller says, by seq horizons and snapshots).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use super::control::Control;
+use super::format::{self, SEGMENT_HEAD, SegmentHead};
 use super::index::Span;
 use super::segment::{Segment, sidecar_path};
 use super::view::{LogView, Spare};
 use crate::disk::{self, Disk, DiskFile as _};
 use crate::error::{At as _, StoreError};
+use crate::record::Lsn;
 
 const SPARES_MAX: usize = 2;
 
 /// What freeing segments gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Freed {
     /// Segments that are gone from the log.
     pub segments: u64,
     /// Bytes of records in them.
     pub bytes: u64,
+    /// Networks that need nothing of some segment any more but have no two snapshots that cover it: newer ones free it.
+    pub held_by: BTreeSet<u32>,
+}
+
+/// Whether a network still needs what a segment holds of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Its records are read.
+    Records,
+    /// Its state is not in its snapshots yet.
+    Snapshots,
+    Nothing,
 }
 
 impl<D: Disk> LogView<D> {
@@ -30,7 +45,7 @@ impl<D: Disk> LogView<D> {
         self.make_spare()?;
         self.update_control()?;
         let sealed = Arc::clone(&self.read_inner().sealed);
-        for segment in sealed.iter() {
+        for segment in sealed.iter().filter(|segment| !segment.head.emptied) {
             if !segment.is_loaded() && !self.disk.exists(&sidecar_path(&self.dir, segment.head.number)).unwrap_or(true)
             {
                 segment.index()?;
@@ -100,45 +115,94 @@ impl<D: Disk> LogView<D> {
         Ok(())
     }
 
-    /// Frees the oldest sealed segments as long as `may_go` holds for every network in them.
-    pub(crate) fn recycle(&self, may_go: &dyn Fn(u32, &Span) -> bool) -> Result<Freed, StoreError> {
+    /// Frees every sealed segment of which no network needs anything. Files at the beginning of the log go; of one between
+    /// others the header stays, so that a file that is missing is still noticed.
+    pub(crate) fn recycle(&self, need: &dyn Fn(u32, &Span) -> Need) -> Result<Freed, StoreError> {
         let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = Arc::clone(&self.read_inner().sealed);
-        let mut going = Vec::new();
+        let mut freed = Freed::default();
+        let mut free = Vec::with_capacity(sealed.len());
         for segment in sealed.iter() {
-            if !segment.spans()?.iter().all(|(network, span)| may_go(*network, span)) {
-                break;
+            let needs: Vec<(u32, Need)> =
+                segment.spans()?.iter().map(|(network, span)| (*network, need(*network, span))).collect();
+            if needs.iter().all(|(_, need)| *need != Need::Records) {
+                let lacks = needs.iter().filter(|(_, need)| *need == Need::Snapshots).map(|(network, _)| *network);
+                freed.held_by.extend(lacks);
             }
-            going.push(Arc::clone(segment));
+            free.push(needs.iter().all(|(_, need)| *need == Need::Nothing));
         }
-        let Some(last) = going.last() else { return Ok(Freed::default()) };
+        let first_kept = free.iter().position(|free| !free).unwrap_or(free.len());
+        self.remove_first(sealed.get(..first_kept).unwrap_or_default(), &mut freed)?;
+        for (segment, free) in sealed.iter().zip(free).skip(first_kept) {
+            if free && !segment.head.emptied {
+                self.empty(segment)?;
+                freed.segments += 1;
+                freed.bytes += segment.end;
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Frees the files of the oldest segments.
+    fn remove_first(&self, going: &[Arc<Segment<D>>], freed: &mut Freed) -> Result<(), StoreError> {
+        let Some(last) = going.last() else { return Ok(()) };
         // The control file first: a crash before the files are gone leaves nothing that looks lost.
         let mut control = self.read_inner().control;
         control.oldest = last.head.number + 1;
         control.clean_end = 0;
         self.write_control(control)?;
         Arc::make_mut(&mut self.write_inner().sealed).drain(..going.len());
-        let mut freed = Freed::default();
-        for segment in &going {
+        for segment in going {
             segment.retire();
-            freed.segments += 1;
-            freed.bytes += segment.end;
+            if !segment.head.emptied {
+                freed.segments += 1;
+                freed.bytes += segment.end;
+            }
             self.release(segment)?;
         }
-        self.disk.sync_dir(&self.dir).at("flush", &self.dir)?;
-        Ok(freed)
+        self.disk.sync_dir(&self.dir).at("flush", &self.dir)
     }
 
-    /// Makes a spare of a freed segment's file, or removes it.
-    fn release(&self, segment: &Arc<Segment<D>>) -> Result<(), StoreError> {
+    /// Puts a header without records in the place of a segment, and what it held of whom.
+    fn empty(&self, segment: &Arc<Segment<D>>) -> Result<(), StoreError> {
+        let head = SegmentHead { emptied: true, ..segment.head };
+        let path = segment.path();
+        let freed: Vec<(u32, Lsn)> = segment.spans()?.iter().map(|(network, span)| (*network, span.last_lsn)).collect();
+        let mut bytes = head.encode().to_vec();
+        bytes.extend_from_slice(&format::encode_freed(&freed));
+        disk::replace(&self.disk, &path, &bytes).at("write", &path)?;
+        segment.retire();
+        let (end, capacity) = (SEGMENT_HEAD as u64, bytes.len() as u64);
+        let emptied = Segment::new(self.disk.clone(), self.dir.clone(), head, end, segment.last_lsn, capacity);
+        let mut inner = self.write_inner();
+        for place in Arc::make_mut(&mut inner.sealed) {
+            if place.head.number == head.number {
+                *place = Arc::new(emptied);
+                break;
+            }
+        }
+        drop(inner);
+        self.budget.give(segment.capacity.saturating_sub(capacity));
+        self.remove_sidecar(segment)?;
+        self.disk.sync_dir(&self.dir).at("flush", &self.dir)
+    }
+
+    fn remove_sidecar(&self, segment: &Segment<D>) -> Result<(), StoreError> {
         let sidecar = sidecar_path(&self.dir, segment.head.number);
         if self.disk.exists(&sidecar).at("look for", &sidecar)? {
             self.disk.remove(&sidecar).at("remove", &sidecar)?;
         }
+        Ok(())
+    }
+
+    /// Makes a spare of a freed segment's file, or removes it.
+    fn release(&self, segment: &Arc<Segment<D>>) -> Result<(), StoreError> {
+        self.remove_sidecar(segment)?;
         let path = segment.path();
         let spare = {
             let mut inner = self.write_inner();
-            let useful = inner.spares.len() < SPARES_MAX && segment.capacity >= inner.open.capacity;
+            let useful =
+                !segment.head.emptied && inner.spares.len() < SPARES_MAX && segment.capacity >= inner.open.capacity;
             inner.spares_made += u64::from(useful);
             useful.then(|| self.dir.join(format!("spare-{}.seg", inner.spares_made)))
         };

@@ -217,7 +217,10 @@ impl<D: Disk> LogView<D> {
             let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
             (Arc::clone(&inner.sealed), has.then(|| walker.whole().expecting(open.head.first_lsn)), open.last_lsn)
         };
-        for segment in sealed.iter().filter(|segment| segment.last_lsn > after) {
+        if let Some(network) = network {
+            refuse_freed(&sealed, network, after)?;
+        }
+        for segment in sealed.iter().filter(|segment| segment.last_lsn > after && !segment.head.emptied) {
             if let Some(network) = network
                 && segment.span(network)?.is_none_or(|span| span.last_lsn <= after)
             {
@@ -255,6 +258,17 @@ impl<D: Disk> LogView<D> {
         found.dedup();
         Ok(found)
     }
+}
+
+/// Refuses to replay a network from before records of it that were freed: what is left is not all there was.
+fn refuse_freed<D: Disk>(sealed: &[Arc<Segment<D>>], network: u32, after: Lsn) -> Result<(), StoreError> {
+    for segment in sealed.iter().filter(|segment| segment.head.emptied && segment.last_lsn > after) {
+        if let Some(span) = segment.span(network)?.filter(|span| span.last_lsn > after) {
+            let what = format!("records of network {network} up to LSN {} were freed", span.last_lsn);
+            return Err(StoreError::damaged(&segment.path(), 0, what));
+        }
+    }
+    Ok(())
 }
 
 fn show<F: crate::disk::DiskFile>(

@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 pub use self::terms::TEXT_BYTES_MAX;
 use self::terms::{fold, grams, terms};
-use crate::database::{failed, is_damage, open, version};
+use crate::database::{beside, failed, is_damage, open, version};
 use crate::error::{At as _, StoreError};
 use crate::seal::{self, Seal};
 
@@ -353,13 +353,6 @@ fn begin_anew(path: &Path) -> Result<(), StoreError> {
         }
     }
     connect(path).map(|_| ()).map_err(|error| failed(path, &error))
-}
-
-/// A file of the same name with something behind it.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 fn put(connection: &Connection, id: i64, doc: &Doc<'_>) -> rusqlite::Result<()> {

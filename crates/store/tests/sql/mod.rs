@@ -152,7 +152,7 @@ fn run(shared: &Shared, database: &Database) {
         }
         drop((state, on_its_way));
         for (Waiting { batch, done, .. }, outcome) in group.into_iter().zip(outcomes) {
-            done(outcome.map(|(first_lsn, last_lsn)| Committed { first_lsn, last_lsn, batch }));
+            done(outcome.map(|(first_lsn, last_lsn)| Committed { first_lsn, last_lsn, segment: 0, batch }));
         }
     }
 }
@@ -183,6 +183,14 @@ fn commit(database: &Database, group: &[Waiting], failed: &BTreeSet<u32>) -> Res
 }
 
 impl Store for SqlStore {
+    fn epoch(&self) -> Result<u64, StoreError> {
+        self.database.call(|tables| tables.epoch()).map_err(lost)
+    }
+
+    fn raise_epoch(&self, to: u64) -> Result<(), StoreError> {
+        self.database.call(move |tables| tables.raise_epoch(to)).map_err(lost)
+    }
+
     fn append(&self, class: Class, epoch: u64, _flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>> {
         let mut state = self.shared.lock();
         if state.closed || state.waiting.len() >= QUEUE {
@@ -246,14 +254,18 @@ impl Store for SqlStore {
         self.database.call(move |tables| tables.save_snapshot(network, snapshot)).map_err(lost)
     }
 
-    fn load_snapshot(&self, network: u32) -> Result<Option<Snapshot>, StoreError> {
-        self.database.call(move |tables| tables.newest_snapshot(network)).map_err(lost)
+    fn load_snapshot(&self, network: u32, through: Lsn) -> Result<Option<Snapshot>, StoreError> {
+        self.database.call(move |tables| tables.newest_snapshot(network, through)).map_err(lost)
+    }
+
+    fn reject_snapshot(&self, network: u32, lsn: Lsn, _what: &str) -> Result<(), StoreError> {
+        self.database.call(move |tables| tables.remove_snapshot(network, lsn)).map_err(lost)
     }
 
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let horizons = horizons.to_vec();
         let (segments, bytes) = self.database.call(move |tables| tables.recycle(class, &horizons)).map_err(lost)?;
-        Ok(Freed { segments, bytes })
+        Ok(Freed { segments, bytes, ..Freed::default() })
     }
 
     fn put_blob(&self) -> Result<Box<dyn BlobWriter>, StoreError> {

@@ -31,6 +31,8 @@ pub(crate) struct Tables {
     record: BTreeMap<(Class, Lsn), Row>,
     /// `snapshot (network, lsn, class, body, primary key (network, lsn))`
     snapshot: BTreeMap<(u32, Lsn), Snapshot>,
+    /// `node (epoch)`, one row
+    epoch: u64,
     /// `blob (hash primary key, upload, size)`
     blob: BTreeMap<String, (u64, u64)>,
     /// `piece (upload, number, body, primary key (upload, number))`
@@ -163,9 +165,24 @@ impl Tables {
         self.snapshot.range((network, 0)..=(network, Lsn::MAX)).map(|(_, snapshot)| snapshot)
     }
 
-    /// `SELECT class, lsn, body FROM snapshot WHERE network = $network ORDER BY lsn DESC LIMIT 1`
-    pub(crate) fn newest_snapshot(&self, network: u32) -> Option<Snapshot> {
-        self.snapshots_of(network).last().cloned()
+    /// `SELECT epoch FROM node`
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.max(1)
+    }
+
+    /// `UPDATE node SET epoch = greatest(epoch, $to)`
+    pub(crate) fn raise_epoch(&mut self, to: u64) {
+        self.epoch = self.epoch.max(to);
+    }
+
+    /// `DELETE FROM snapshot WHERE network = $network AND lsn = $lsn`
+    pub(crate) fn remove_snapshot(&mut self, network: u32, lsn: Lsn) {
+        self.snapshot.remove(&(network, lsn));
+    }
+
+    /// `SELECT class, lsn, body FROM snapshot WHERE network = $network AND lsn <= $through ORDER BY lsn DESC LIMIT 1`
+    pub(crate) fn newest_snapshot(&self, network: u32, through: Lsn) -> Option<Snapshot> {
+        self.snapshots_of(network).filter(|snapshot| snapshot.lsn <= through).last().cloned()
     }
 
     /// `DELETE FROM record WHERE class = $class AND lsn < (SELECT min(lsn) FROM record AS r WHERE r.class = $class AND NOT EXISTS
