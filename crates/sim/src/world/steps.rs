@@ -11,6 +11,8 @@ use rialto_store::disk::fault::Call as DiskCall;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 
+/// Simulated time after which committed events are read at the latest.
+const UNREAD_MS_MAX: u64 = 6 * 3_600_000;
 /// Sessions without a stream end after this long.
 const SESSION_IDLE_MS: u64 = 24 * 3_600_000;
 
@@ -482,13 +484,19 @@ impl World {
         }
         // Long times pass in pieces, so that ticks see them.
         let piece = (ms / 8).clamp(1_000, 3_600_000).min(ms);
-        let mut left = ms;
+        let (mut left, mut unread) = (ms, 0);
         while left > 0 {
             let now = piece.min(left);
             self.pass(now).await;
             self.pump();
             self.collect().await?;
             left -= now;
+            unread += now;
+            // What history does not keep is freed after a day: it is read before.
+            if unread >= UNREAD_MS_MAX {
+                self.observe().await?;
+                unread = 0;
+            }
         }
         if ms >= SESSION_IDLE_MS {
             self.observe().await?;
