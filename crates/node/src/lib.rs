@@ -37,7 +37,7 @@ pub use modport::{Asked, ModPort};
 pub use network::Network;
 pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
 pub use outbox::{Inbox, Outbox, outbox};
-pub use outgoing::{Part, Signal};
+pub use outgoing::{Framing, Part, Signal};
 pub use query::{Query, QueryResult};
 pub use resources::{Called, FoundResource};
 pub use texts::Texts;

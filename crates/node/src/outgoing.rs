@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use rialto_engine::{EventRecord, Route};
 use rialto_model::{Event, Seq};
+use std::any::TypeId;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -50,11 +51,40 @@ pub struct Run {
     records: Vec<Arc<EventRecord>>,
     tracked: bool,
     book: u64,
-    framed: OnceLock<Framed>,
+    framings: Framings,
+}
+
+/// How a carrier marks where a text begins. The type names the framing: blocks are shared among those who use the same one.
+pub trait Framing: 'static {
+    /// Writes what goes before a text of so many bytes.
+    fn push_head(text_bytes: usize, out: &mut Vec<u8>);
+}
+
+/// The blocks of a run, one for each framing that was asked for.
+#[derive(Debug, Default)]
+struct Framings {
+    first: OnceLock<(TypeId, Framed)>,
+    others: OnceLock<Box<Framings>>,
+}
+
+impl Framings {
+    /// Returns the block of a framing; whoever asks first makes it.
+    fn get_or_make<F: Framing>(&self, make: impl FnOnce() -> Framed) -> &Framed {
+        let mut make = Some(make);
+        let mut here = self;
+        loop {
+            let made = || (TypeId::of::<F>(), make.take().map_or_else(Framed::default, |make| make()));
+            let (framing, framed) = here.first.get_or_init(made);
+            if *framing == TypeId::of::<F>() {
+                return framed;
+            }
+            here = here.others.get_or_init(Box::default);
+        }
+    }
 }
 
 /// The texts of a run as a carrier sends them, and where each ends.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Framed {
     bytes: Bytes,
     ends: Vec<u32>,
@@ -105,15 +135,14 @@ impl Run {
         Part { run: self.clone(), range: 0..count.min(self.records.len()) }
     }
 
-    /// All texts, each behind the head a carrier gives to a text of its length. Made once, by the first carrier that
-    /// shares it; every carrier that calls this gives the same heads.
-    fn framed(&self, head: fn(usize, &mut Vec<u8>)) -> &Framed {
-        self.framed.get_or_init(|| {
+    /// All texts, each behind the head its framing gives to a text of its length. Made once for each framing.
+    fn framed<F: Framing>(&self) -> &Framed {
+        self.framings.get_or_make::<F>(|| {
             let size = self.records.iter().map(|r| r.event.json_len() + 64).sum();
             let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(self.records.len()));
             let attempt = self.attempt();
             for record in &self.records {
-                head(record.event.json_len_as(attempt), &mut bytes);
+                F::push_head(record.event.json_len_as(attempt), &mut bytes);
                 record.event.push_json(attempt, &mut bytes);
                 ends.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
             }
@@ -153,9 +182,9 @@ impl Part {
         self.records().iter().map(|r| Bytes::from(r.event.json_as(self.attempt())))
     }
 
-    /// The texts as one block that all recipients share, each behind the head that `head` gives to its length.
-    pub fn framed(&self, head: fn(usize, &mut Vec<u8>)) -> Bytes {
-        let framed = self.run.framed(head);
+    /// The texts as one block that all recipients with this framing share, each behind its head.
+    pub fn framed<F: Framing>(&self) -> Bytes {
+        let framed = self.run.framed::<F>();
         let end = |i: usize| i.checked_sub(1).and_then(|i| framed.ends.get(i)).map_or(0, |end| *end as usize);
         let (from, to) = (end(self.range.start), end(self.range.end));
         if from <= to && to <= framed.bytes.len() { framed.bytes.slice(from..to) } else { Bytes::new() }
@@ -178,7 +207,7 @@ pub(crate) fn runs(events: Vec<Outgoing>) -> Vec<Arc<Run>> {
             Some(run) => run.records.push(record),
             None => {
                 bytes = 0;
-                runs.push(Run { records: vec![record], tracked, book, framed: OnceLock::new() });
+                runs.push(Run { records: vec![record], tracked, book, framings: Framings::default() });
             }
         }
         bytes += size;
@@ -224,8 +253,45 @@ mod tests {
         Outgoing { record: Arc::new(record), tracked: true, book }
     }
 
-    fn head(len: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(format!("<{len}>").as_bytes());
+    struct Angles;
+
+    impl Framing for Angles {
+        fn push_head(text_bytes: usize, out: &mut Vec<u8>) {
+            out.extend_from_slice(format!("<{text_bytes}>").as_bytes());
+        }
+    }
+
+    struct Dashes;
+
+    impl Framing for Dashes {
+        fn push_head(text_bytes: usize, out: &mut Vec<u8>) {
+            out.extend_from_slice(&vec![b'-'; text_bytes % 7 + 1]);
+        }
+    }
+
+    struct Nothing;
+
+    impl Framing for Nothing {
+        fn push_head(_: usize, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn each_framing_gets_its_own_bytes_and_shares_them() {
+        let run = runs((1..=3).map(|s| event(s, 1, 2, usize::try_from(s).unwrap(), 0)).collect()).remove(0);
+        let all = run.part(3);
+        let texts: Vec<String> = all.texts().map(|t| String::from_utf8(t.to_vec()).unwrap()).collect();
+        let angles: String = texts.iter().map(|t| format!("<{}>{t}", t.len())).collect();
+        let dashes: String = texts.iter().map(|t| format!("{}{t}", "-".repeat(t.len() % 7 + 1))).collect();
+        for _ in 0..2 {
+            assert_eq!(all.framed::<Angles>(), angles.as_bytes());
+            assert_eq!(all.framed::<Dashes>(), dashes.as_bytes());
+            assert_eq!(all.framed::<Nothing>(), texts.concat().as_bytes());
+        }
+        // The front of a run ends where its texts end in that framing.
+        let front = texts.first().unwrap();
+        assert_eq!(run.part(1).framed::<Dashes>(), format!("{}{front}", "-".repeat(front.len() % 7 + 1)).as_bytes());
+        assert_eq!(run.part(1).framed::<Nothing>(), front.as_bytes());
+        assert_eq!(all.framed::<Dashes>().as_ptr(), run.part(2).framed::<Dashes>().as_ptr(), "the block is shared");
     }
 
     #[test]
@@ -245,10 +311,10 @@ mod tests {
         let all = run.part(3);
         let texts: Vec<String> = all.texts().map(|t| String::from_utf8(t.to_vec()).unwrap()).collect();
         let expected: String = texts.iter().map(|t| format!("<{}>{t}", t.len())).collect();
-        assert_eq!(all.framed(head), expected.as_bytes());
+        assert_eq!(all.framed::<Angles>(), expected.as_bytes());
         let two: String = texts.iter().take(2).map(|t| format!("<{}>{t}", t.len())).collect();
-        assert_eq!(run.part(2).framed(head), two.as_bytes());
-        assert!(run.part(0).framed(head).is_empty());
+        assert_eq!(run.part(2).framed::<Angles>(), two.as_bytes());
+        assert!(run.part(0).framed::<Angles>().is_empty());
         assert!(texts[0].contains(r#""seq":1,"attempt":1"#));
     }
 }

@@ -5,7 +5,7 @@
 //! Not here: the handshake and the conversation (`super`).
 
 use bytes::{Bytes, BytesMut};
-use rialto_node::Texts;
+use rialto_node::{Framing, Texts};
 
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -239,6 +239,16 @@ enum End {
 impl From<Broken> for End {
     fn from(broken: Broken) -> End {
         End::Broken(broken)
+    }
+}
+
+/// Text frames of a server: unmasked and whole.
+#[derive(Debug)]
+pub(crate) enum TextFrames {}
+
+impl Framing for TextFrames {
+    fn push_head(text_bytes: usize, out: &mut Vec<u8>) {
+        text_head(text_bytes, out);
     }
 }
 

@@ -40,7 +40,7 @@ impl Spool {
                 self.open.extend_from_slice(signal.text().as_bytes());
             }
             Frame::Shared(part) => {
-                let block = part.framed(codec::text_head);
+                let block = part.framed::<codec::TextFrames>();
                 if self.is_empty() || block.len() >= DIRECT_BYTES {
                     self.seal();
                     self.push(block);
