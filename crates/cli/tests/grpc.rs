@@ -52,7 +52,7 @@ const MESSAGES: &[(&str, &str)] = &[
     ),
     (
         "PollReply",
-        "1 events []Event · 2 has_more bool · 3 oldest_id string · 4 newest_id string · 5 next_cursor string",
+        "1 events []Event · 2 has_more bool · 3 oldest_id string · 4 newest_id string · 5 next_cursor string · 6 indexed_through uint64 · 7 head uint64",
     ),
     ("DiscoverRequest", "1 network string · 2 filter bytes"),
     ("DiscoverReply", "1 roster bytes"),

@@ -159,6 +159,12 @@ pub struct Page {
     /// Where to go on, also when nothing matched.
     #[serde(default)]
     pub next_cursor: Option<String>,
+    /// Of a search: every event up to this position was in the index; the rest was read from the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indexed_through: Option<u64>,
+    /// Of a search: the network's last position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<u64>,
 }
 
 /// A new event id: `c`, then the time and 80 random bits in ULID digits. The letter in front keeps it apart from the ids

@@ -38,7 +38,7 @@ pub use network::Network;
 pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, Part, Signal};
-pub use query::{Query, QueryResult};
+pub use query::{Query, QueryResult, Searched};
 pub use resources::{Called, FoundResource};
 pub use texts::Texts;
 pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};

@@ -51,6 +51,17 @@ pub struct QueryResult {
     pub tracked: bool,
     /// What the reader is asked as the server of a mod.
     pub checks: Vec<Arc<Event>>,
+    /// How far the index reached, if text was searched for.
+    pub searched: Option<Searched>,
+}
+
+/// How far the index was when a text was searched for. What is between the two was read from the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Searched {
+    /// Every event up to this position was in the index; 0 where there is none.
+    pub indexed_through: Seq,
+    /// The last position of the network.
+    pub head: Seq,
 }
 
 impl Query {
@@ -65,6 +76,7 @@ impl Query {
     }
 
     /// Reads the filters of a history read, whatever carries them: the same names and the same refusals everywhere.
+    /// A search looks through the log and acks nothing, also where an inbox is asked for.
     pub fn read(text: impl Fn(&str) -> Option<String>) -> Result<Query, Fault> {
         let bad = |key: &str, what: &str| Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key);
         let number =
@@ -74,7 +86,9 @@ impl Query {
             Some("desc") => true,
             Some(_) => return Err(bad("sort", "asc or desc")),
         };
+        let search = text("search");
         let view = match text("view").as_deref() {
+            None | Some("inbox") if search.is_some() => Some(View::Log),
             None => None,
             Some("inbox") => Some(View::Inbox),
             Some("log") => Some(View::Log),
@@ -86,7 +100,7 @@ impl Query {
             limit: text("limit").map(|v| v.parse().map_err(|_| bad("limit", "a number"))).transpose()?,
             view,
             lenient_cursor: false,
-            search: text("search"),
+            search,
             pushed: false,
             asks: false,
             room: text("room"),
@@ -223,7 +237,15 @@ impl Network {
             checks.extend(answer.checks);
             let (viewer, tracked) = (answer.viewer, answer.tracked);
             if query.pushed && answer.quiet {
-                return Ok(QueryResult { events, has_more: false, next: start, viewer, tracked, checks });
+                return Ok(QueryResult {
+                    events,
+                    has_more: false,
+                    next: start,
+                    viewer,
+                    tracked,
+                    checks,
+                    searched: None,
+                });
             }
             let page = answer.page;
             filter.people.clone_from(&page.people);
@@ -245,7 +267,7 @@ impl Network {
                     if let Some((seq, _)) = stamps.iter().rfind(|(_, at)| Some(*at) == stamp) {
                         next = *seq;
                     }
-                    return Ok(QueryResult { events, has_more: true, next, viewer, tracked, checks });
+                    return Ok(QueryResult { events, has_more: true, next, viewer, tracked, checks, searched: None });
                 }
                 bytes += record.event.json_len();
                 events.push(record);
@@ -257,7 +279,7 @@ impl Network {
                 // Everything up to here was looked at; nothing below can appear later.
                 let end = answer.head.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));
                 let next = if exhausted && !filter.descending { end.max(start) } else { last.unwrap_or(start) };
-                return Ok(QueryResult { events, has_more: !exhausted, next, viewer, tracked, checks });
+                return Ok(QueryResult { events, has_more: !exhausted, next, viewer, tracked, checks, searched: None });
             }
             position = last;
         }

@@ -2,15 +2,18 @@
 //!
 //! Invariant: visibility is part of the query; a result is shown only if the same lens shows the event in history.
 
+mod page;
+
+use self::page::{Place, SearchPage};
 use crate::metrics::Counters;
 use crate::network::Network;
-use crate::query::{Query, QueryResult, read_records};
+use crate::query::{Query, QueryResult, Searched};
 use aho_corasick::packed::Searcher;
 use rialto_engine::history::Lens;
 use rialto_engine::{Caller, EventRecord, Filter, StreamKey, View};
 use rialto_model::event::TEXT_MEMBERS;
-use rialto_model::{ErrorCode, Fault, Seq, Visibility, limits};
-use rialto_store::search::{Doc, Query as IndexQuery, SearchIndex, StreamView, Viewer as IndexViewer};
+use rialto_model::{ErrorCode, Fault, Seq, Visibility};
+use rialto_store::search::{Doc, SearchIndex, StreamView, Viewer as IndexViewer, Words};
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -188,28 +191,9 @@ fn give_way() {
     }
 }
 
-/// Whether every word of the query occurs, as the index would judge.
-fn holds(text: &str, query: &str) -> bool {
-    let text = text.to_lowercase();
-    words(query).iter().all(|word| text.contains(word))
-}
-
-/// Words of a query; quoted words stay together.
-fn words(query: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    for (i, part) in query.split('"').enumerate() {
-        if i % 2 == 1 {
-            out.push(part.to_lowercase());
-        } else {
-            out.extend(part.split_whitespace().map(str::to_lowercase));
-        }
-    }
-    out.retain(|w| !w.is_empty());
-    out
-}
-
 impl Network {
-    /// Finds text: index first, then the log beyond it, so that one's own message is found right after its ack.
+    /// Finds text: in the index as far as it has come, in the log beyond it, so that one's own message is found right after its ack.
+    /// Without an index the whole log is read.
     pub(crate) async fn search(
         &self,
         caller: &Arc<Caller>,
@@ -218,64 +202,29 @@ impl Network {
         text: &str,
     ) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
-        if words(text).is_empty() {
+        if Words::of(text).is_empty() {
             return Err(Fault::new(ErrorCode::InvalidArgument, "say what to search for").field("search"));
         }
-        let Some(index) = self.handle.index.clone() else {
-            return Err(Fault::new(ErrorCode::Unsupported, "search is switched off on this node"));
-        };
         let answer = self.page(caller, View::Log, filter, None, 1).await?;
         let (lens, people) = (answer.page.lens, answer.page.people);
         let (head, viewer, oldest) = (answer.head, answer.viewer, answer.oldest);
         let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
         let (filter, text) = (Filter { people, ..filter.clone() }, text.to_owned());
+        let index = self.handle.index.clone();
+        let range =
+            (filter.after.unwrap_or(0).max(oldest), head.min(filter.before.map_or(head, |b| b.saturating_sub(1))));
         let found = self
             .handle
             .host
-            .blocking(move || -> Result<Vec<Arc<EventRecord>>, Fault> {
-                let unavailable = |e: rialto_store::StoreError| {
-                    tracing::warn!(error = %e, "search failed");
-                    Fault::new(ErrorCode::StorageUnavailable, "the search index cannot be read")
-                };
-                let ask = IndexQuery {
-                    network: number,
-                    text: &text,
-                    after: filter.after,
-                    before: filter.before,
-                    limit: rialto_store::search::ANSWERS_MAX,
-                };
-                let answer = index.query(&ask, &viewer_of(&lens)).map_err(unavailable)?;
-                let mut seqs: Vec<Seq> = answer.seqs.into_iter().filter(|s| *s > oldest && *s <= head).collect();
-                seqs.sort_unstable();
-                let mut records = read_records(store.as_ref(), number, &id, &seqs)?;
-                let tail = answer.indexed_through.max(filter.after.unwrap_or(0));
-                let tail: Vec<Seq> = (tail + 1..=head)
-                    .rev()
-                    .take(limits::SCAN_EVENTS_MAX)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .rev()
-                    .collect();
-                records.extend(
-                    read_records(store.as_ref(), number, &id, &tail)?
-                        .into_iter()
-                        .filter(|r| text_of(r).is_some_and(|t| holds(&t, &text))),
-                );
-                let before = filter.before.unwrap_or(Seq::MAX);
-                records.retain(|r| r.stored && r.event.seq < before && lens.shows(r) && filter.passes(r));
-                records.dedup_by_key(|r| r.event.seq);
-                Ok(records)
+            .blocking(move || {
+                let place = Place { store: store.as_ref(), index: index.as_deref(), number, id: &id };
+                SearchPage::new(place, &text, &filter, &lens, range, limit)?.read()
             })
             .await
             .map_err(|_| Fault::from(ErrorCode::Internal))??;
-        // The newest that fit, in the order asked for.
-        let has_more = found.len() > limit;
-        let mut events: Vec<Arc<EventRecord>> = found.into_iter().rev().take(limit).collect();
-        if !query.filter.descending {
-            events.reverse();
-        }
-        let next = events.iter().map(|r| r.event.seq).max().unwrap_or(head);
-        Ok(QueryResult { events, has_more, next, viewer, tracked: false, checks: Vec::new() })
+        let searched = Some(Searched { indexed_through: found.indexed_through, head });
+        let (events, has_more, next) = (found.events, found.has_more, found.next);
+        Ok(QueryResult { events, has_more, next, viewer, tracked: false, checks: Vec::new(), searched })
     }
 
     /// Events that the index has not reached yet; nothing where there is no index.
@@ -294,6 +243,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rialto_store::search::Query as IndexQuery;
 
     /// The thread that feeds the index had read a text before it was erased, and put it in afterwards.
     #[test]
@@ -314,15 +264,8 @@ mod tests {
             drop(feeding);
             eraser.join().unwrap().unwrap();
         });
-        let ask = IndexQuery { network: 1, text: "secret", after: None, before: None, limit: 10 };
+        let ask = IndexQuery { network: 1, text: "secret", after: None, before: None, limit: 10, oldest_first: false };
         let viewer = IndexViewer { operator: true, ..IndexViewer::default() };
         assert_eq!(index.query(&ask, &viewer).unwrap().seqs, [0; 0]);
-    }
-
-    #[test]
-    fn words_and_quotes() {
-        assert_eq!(words(r#"Hello "two Words" x"#), ["hello", "two words", "x"]);
-        assert!(holds("会议纪要 第二版", "纪要"));
-        assert!(!holds("abc", "abd"));
     }
 }

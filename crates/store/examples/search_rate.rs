@@ -78,7 +78,7 @@ fn main() {
     };
     for text in ["payments", "deploy payments failed", "迁移", "nowhere to be found", "zz"] {
         let start = Instant::now();
-        let query = Query { network: 1, text, after: None, before: None, limit: 50 };
+        let query = Query { network: 1, text, after: None, before: None, limit: 50, oldest_first: false };
         let found = index.query(&query, &viewer).unwrap().seqs.len();
         println!("query   {:>8.2} ms  {found} found  {text}", start.elapsed().as_secs_f64() * 1e3);
     }

@@ -23,7 +23,7 @@ fn sees(stream: u64, seqs: std::ops::RangeInclusive<u64>) -> Viewer {
 }
 
 fn ask(index: &SearchIndex, text: &str, viewer: &Viewer) -> Vec<u64> {
-    let query = Query { network: 1, text, after: None, before: None, limit: 100 };
+    let query = Query { network: 1, text, after: None, before: None, limit: 100, oldest_first: false };
     index.query(&query, viewer).unwrap().seqs
 }
 
@@ -91,7 +91,7 @@ fn a_viewer_finds_only_what_it_may_see() {
     assert_eq!(ask(&index, "你好", &Viewer::default()), Vec::<u64>::new(), "short words too");
     assert_eq!(ask(&index, "deploy", &sees(0, 0..=u64::MAX)), Vec::<u64>::new(), "no stream is no stream");
     // The limit counts what is seen, not what is there.
-    let query = Query { network: 1, text: "deploy", after: None, before: None, limit: 1 };
+    let query = Query { network: 1, text: "deploy", after: None, before: None, limit: 1, oldest_first: false };
     assert_eq!(index.query(&query, &sees(GENERAL, 0..=4)).unwrap().seqs, vec![1]);
     // The viewer of one query is not that of the next.
     assert_eq!(ask(&index, "deploy", &operator()).len(), 4);
@@ -103,7 +103,7 @@ fn before_after_and_limit() {
     let dir = tempfile::tempdir().unwrap();
     let index = filled(&dir.path().join("search.db"));
     let ask = |after, before, limit| {
-        let query = Query { network: 1, text: "deploy", after, before, limit };
+        let query = Query { network: 1, text: "deploy", after, before, limit, oldest_first: false };
         index.query(&query, &operator()).unwrap()
     };
     assert_eq!(ask(Some(1), None, 9).seqs, vec![8, 5, 2]);
@@ -112,6 +112,13 @@ fn before_after_and_limit() {
     assert_eq!(ask(None, Some(0), 9).seqs, Vec::<u64>::new());
     assert_eq!(ask(Some(u64::MAX), None, 9).seqs, Vec::<u64>::new());
     assert_eq!(ask(None, None, 9).indexed_through, 9);
+    let oldest = |after, before, limit| {
+        let query = Query { network: 1, text: "deploy", after, before, limit, oldest_first: true };
+        index.query(&query, &operator()).unwrap().seqs
+    };
+    assert_eq!(oldest(None, None, 9), vec![1, 2, 5, 8]);
+    assert_eq!(oldest(None, None, 2), vec![1, 2]);
+    assert_eq!(oldest(Some(2), Some(8), 1), vec![5]);
 }
 
 #[test]
@@ -209,7 +216,7 @@ fn damage_met_while_running_ends_in_an_empty_index() {
     }
     fs::write(&path, bytes).unwrap();
     let index = SearchIndex::open(&path).unwrap();
-    let query = Query { network: 1, text: "different", after: None, before: None, limit: 10 };
+    let query = Query { network: 1, text: "different", after: None, before: None, limit: 10, oldest_first: false };
     let answer = index.query(&query, &operator()).unwrap();
     assert_eq!((answer.seqs.len(), answer.indexed_through), (0, 0));
     index.index(1, &docs, 400).unwrap();
@@ -228,7 +235,8 @@ fn asking_does_not_wait_for_indexing() {
         });
         let mut last = 0;
         while last < 200 {
-            let query = Query { network: 1, text: "counting", after: None, before: None, limit: 1000 };
+            let query =
+                Query { network: 1, text: "counting", after: None, before: None, limit: 1000, oldest_first: false };
             let answer = index.query(&query, &operator()).unwrap();
             assert_eq!(answer.seqs.len() as u64, answer.indexed_through);
             assert!(answer.indexed_through >= last);

@@ -100,13 +100,24 @@ impl History {
 /// Up to `limit` events in ascending order, over as many pages as it takes.
 pub(crate) async fn read(voice: &mut Voice, mut query: EventQuery, limit: u32) -> Result<Page, CliError> {
     let page_size = u32::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500);
-    let mut whole = Page { events: Vec::new(), has_more: false, oldest_id: None, newest_id: None, next_cursor: None };
+    let mut whole = Page {
+        events: Vec::new(),
+        has_more: false,
+        oldest_id: None,
+        newest_id: None,
+        next_cursor: None,
+        indexed_through: None,
+        head: None,
+    };
     loop {
         let left = limit.saturating_sub(u32::try_from(whole.events.len()).unwrap_or(u32::MAX));
         query.limit = Some(left.clamp(1, page_size));
         let page = voice.call(async |http| http.events(&query).await).await?;
         whole.events.extend(page.events);
         whole.has_more = page.has_more;
+        // Those of the first page: what was there when the question was asked.
+        whole.indexed_through = whole.indexed_through.or(page.indexed_through);
+        whole.head = whole.head.or(page.head);
         let moved = page.next_cursor.is_some() && page.next_cursor != whole.next_cursor;
         whole.next_cursor = page.next_cursor;
         let enough = whole.events.len() >= usize::try_from(limit).unwrap_or(usize::MAX);

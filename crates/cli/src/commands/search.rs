@@ -34,6 +34,15 @@ impl Search {
         history::show(cx, &page)?;
         let found = render::count(page.events.len(), "event");
         cx.out.hint(&format!("{found} found"));
+        if let (Some(through), Some(head)) = (page.indexed_through, page.head)
+            && through < head
+        {
+            let behind = render::count(usize::try_from(head - through).unwrap_or(usize::MAX), "event");
+            cx.out.hint(&format!("the search index is {behind} behind; those were read from the log"));
+        }
+        if page.has_more {
+            cx.out.hint("there may be more: ask for more with --limit");
+        }
         Ok(())
     }
 }

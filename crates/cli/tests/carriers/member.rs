@@ -252,6 +252,11 @@ impl Member {
 
     /// Asks for history; gives the ids of what came, or the code of the refusal.
     pub async fn query(&mut self, id: &str, filters: &Value) -> Result<Result<Vec<String>, String>, String> {
+        Ok(self.query_page(id, filters).await?.map(|page| ids_of(&page)))
+    }
+
+    /// Asks for history; gives the page, or the code of the refusal.
+    pub async fn query_page(&mut self, id: &str, filters: &Value) -> Result<Result<Value, String>, String> {
         let draft = Draft { kind: "network.events.query", ..Draft::note(id, "core", &filters.to_string()) };
         let path = format!("/v1/ws/{}/events", self.place.network);
         let code = |error: &Value| error["code"].as_str().unwrap_or_default().to_owned();
@@ -260,7 +265,7 @@ impl Member {
                 let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
                 let json = answer.json();
                 Ok(if answer.status == 200 {
-                    Ok(ids_of(&json["data"]["response"]["payload"]))
+                    Ok(json["data"]["response"]["payload"].clone())
                 } else {
                     Err(code(&json["error"]))
                 })
@@ -273,14 +278,14 @@ impl Member {
                     return Ok(Err(error.code));
                 }
                 let got = Got::of_protobuf(result.response.ok_or("no response")?)?;
-                Ok(Ok(ids_of(&got.payload())))
+                Ok(Ok(got.payload()))
             }
             Link::Stream(line) => {
                 line.send(&draft)?;
                 loop {
                     let got = self.pushed().await?;
                     match (got.kind.as_str(), got.in_reply_to() == Some(id)) {
-                        ("network.events.response", true) => return Ok(Ok(ids_of(&got.payload()))),
+                        ("network.events.response", true) => return Ok(Ok(got.payload())),
                         ("network.event.error", true) => return Ok(Err(code(&got.payload()))),
                         ("network.event.ack", true) => {}
                         _ => self.waiting.push_back(got),
@@ -410,7 +415,7 @@ impl Member {
 }
 
 /// Ids of the events of a page.
-fn ids_of(page: &Value) -> Vec<String> {
+pub fn ids_of(page: &Value) -> Vec<String> {
     let events = page["events"].as_array().unwrap_or_else(|| panic!("no page: {page}"));
     events.iter().map(|event| event["id"].as_str().unwrap_or_default().to_owned()).collect()
 }

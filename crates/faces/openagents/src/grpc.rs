@@ -246,6 +246,8 @@ impl pb::network_server::Network for Service {
             oldest_id: id(ids.iter().min()),
             newest_id: id(ids.iter().max()),
             next_cursor: format!("seq:{}", page.next),
+            indexed_through: page.searched.map(|s| s.indexed_through),
+            head: page.searched.map(|s| s.head),
             events: (page.events.iter().map(|e| Event::of(&e.event, marks.then_some(1))))
                 .chain(page.checks.iter().map(|check| Event::of(check, None)))
                 .collect(),

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use rialto_model::json::{push_number, push_string};
 use rialto_model::{Event, EventParts, Fault, Visibility};
-use rialto_node::{Accepted, Answered, EventRecord, QueryResult};
+use rialto_node::{Accepted, Answered, EventRecord, QueryResult, Searched};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ pub(crate) fn event_json(record: &EventRecord, marks: bool) -> String {
 
 /// The page of `GET /v1/events` and `network.events.response`.
 pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
-    let QueryResult { events, checks, has_more, next, .. } = page;
+    let QueryResult { events, checks, has_more, next, searched, .. } = page;
     let shown = events.iter().map(|record| (&record.event, marks.then_some(1)));
     let asked = checks.iter().map(|check| (check.as_ref(), None));
     let mut out = String::from("{\"events\":[");
@@ -62,7 +62,11 @@ pub(crate) fn page_json(page: &QueryResult, marks: bool) -> String {
             None => out.push_str("null"),
         }
     }
-    out.push_str(&format!(",\"next_cursor\":\"seq:{next}\"}}"));
+    out.push_str(&format!(",\"next_cursor\":\"seq:{next}\""));
+    if let Some(Searched { indexed_through, head }) = searched {
+        out.push_str(&format!(",\"indexed_through\":{indexed_through},\"head\":{head}"));
+    }
+    out.push('}');
     out
 }
 

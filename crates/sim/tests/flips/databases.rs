@@ -34,7 +34,7 @@ fn feed(index: &SearchIndex) {
 fn answers(index: &SearchIndex) -> Vec<Vec<u64>> {
     let viewer = Viewer { operator: true, ..Viewer::default() };
     let ask = |text: &str| {
-        let query = Query { network: 1, text, after: None, before: None, limit: 200 };
+        let query = Query { network: 1, text, after: None, before: None, limit: 200, oldest_first: false };
         index.query(&query, &viewer).unwrap().seqs
     };
     WORDS.into_iter().map(ask).collect()

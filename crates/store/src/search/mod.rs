@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-pub use self::terms::TEXT_BYTES_MAX;
+pub use self::terms::{TEXT_BYTES_MAX, Words};
 use self::terms::{fold, grams, terms};
 use crate::database::{beside, failed, is_damage, open, version};
 use crate::error::{At as _, StoreError};
@@ -95,12 +95,14 @@ pub struct Query<'a> {
     pub before: Option<u64>,
     /// Most answers, up to [`ANSWERS_MAX`].
     pub limit: usize,
+    /// Answers with the oldest first and counts `limit` from there; otherwise from the newest.
+    pub oldest_first: bool,
 }
 
 /// An answer, and how far it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Seqs of events, newest first.
+    /// Seqs of events, in the order asked for.
     pub seqs: Vec<u64>,
     /// Every event up to this seq was in the index when it was asked.
     pub indexed_through: u64,
@@ -234,7 +236,8 @@ impl SearchIndex {
                     return Ok(Answer { seqs: Vec::new(), indexed_through });
                 }
                 show(&transaction, viewer)?;
-                let seqs = ask(&transaction, &words, low..=high, viewer, query.limit.min(ANSWERS_MAX))?;
+                let limit = query.limit.min(ANSWERS_MAX);
+                let seqs = ask(&transaction, &words, low..=high, viewer, limit, query.oldest_first)?;
                 Ok(Answer { seqs, indexed_through })
             },
             empty,
@@ -411,6 +414,7 @@ fn ask(
     ids: RangeInclusive<i64>,
     viewer: &Viewer,
     limit: usize,
+    oldest_first: bool,
 ) -> rusqlite::Result<Vec<u64>> {
     let grams = grams(words);
     let from = match &grams {
@@ -418,6 +422,7 @@ fn ask(
         None => "doc WHERE :grams IS NULL AND doc.id BETWEEN :low AND :high",
     };
     let order = if grams.is_some() { "gram.rowid" } else { "doc.id" };
+    let direction = if oldest_first { "ASC" } else { "DESC" };
     let checks: String = (0..words.len()).map(|n| format!(" AND instr(doc.body, :word{n}) > 0")).collect();
     let seq = format!("(doc.id & {SEQ_MAX})");
     let sql = format!(
@@ -426,7 +431,7 @@ fn ask(
             OR EXISTS (SELECT 1 FROM temp.seen s WHERE s.stream = doc.stream AND {seq} BETWEEN s.low AND s.high)
             OR EXISTS (SELECT 1 FROM also a JOIN temp.seen s ON s.stream = a.stream
                 WHERE a.id = doc.id AND {seq} BETWEEN s.low AND s.high))
-         ORDER BY {order} DESC LIMIT :limit"
+         ORDER BY {order} {direction} LIMIT :limit"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let names: Vec<String> = (0..words.len()).map(|n| format!(":word{n}")).collect();

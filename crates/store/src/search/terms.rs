@@ -1,5 +1,5 @@
 //! From what a person types to what the index is asked: words (or quoted phrases) that must all occur, folded to lower case.
-//! Not here: ranking; answers are newest first.
+//! Not here: ranking; answers are ordered by position.
 
 /// Words beyond this number are ignored.
 pub(crate) const TERMS_MAX: usize = 16;
@@ -41,6 +41,28 @@ pub(crate) fn terms(query: &str) -> Vec<String> {
     terms
 }
 
+/// The words of a query, for judging a text that is not in the index yet as the index would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words(Vec<String>);
+
+impl Words {
+    /// Reads a query as [`super::SearchIndex::query`] does.
+    pub fn of(query: &str) -> Words {
+        Words(terms(query))
+    }
+
+    /// Whether there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether every word occurs in the part of the text that would be indexed.
+    pub fn occur_in(&self, text: &str) -> bool {
+        let text = fold(text, TEXT_BYTES_MAX);
+        self.0.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
 /// The full-text question for these words: all their runs of three characters. `None` if every word is shorter.
 pub(crate) fn grams(terms: &[String]) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
@@ -69,6 +91,15 @@ mod tests {
         assert_eq!(terms("say \"unclosed phrase"), vec!["say", "unclosed phrase"]);
         assert_eq!(terms(" \"\" "), Vec::<String>::new());
         assert_eq!(terms(&"word ".repeat(100)).len(), TERMS_MAX);
+    }
+
+    #[test]
+    fn a_text_is_judged_as_the_index_would() {
+        assert!(Words::of("纪要").occur_in("会议纪要 第二版"));
+        assert!(!Words::of("abd").occur_in("abc"));
+        assert!(Words::of("\" Big World \" x").occur_in("x: the BIG world"));
+        assert!(!Words::of("end").occur_in(&format!("{}end", "x".repeat(TEXT_BYTES_MAX))), "it is not indexed either");
+        assert!(Words::of(" \"\" ").is_empty());
     }
 
     #[test]
