@@ -1,8 +1,9 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, bench, channel, completions, config, direct, doctor, explain, group, history, inbox, invoke, man, me,
-    mods, network, redact, resource, restore, search, send, service, stdio, tail, thread, tool, up, verify, who, work,
+    ack, backup, bench, channel, completions, config, dead, direct, doctor, explain, group, history, inbox, invoke,
+    man, me, mods, network, redact, resource, restore, search, send, service, stdio, tail, thread, tool, up, verify,
+    who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -101,6 +102,9 @@ pub(crate) enum Command {
     Tool(tool::Tool),
     /// How far an event came, and why not further
     Explain(explain::Explain),
+    /// Dead letters: list them, send them again, put them away
+    #[command(subcommand)]
+    Dead(dead::Dead),
     /// Write an archive of the running node
     Backup(backup::Backup),
     /// Make a data directory from an archive

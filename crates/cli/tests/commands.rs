@@ -7,6 +7,8 @@ mod support;
 
 #[path = "commands/archive.rs"]
 mod archive;
+#[path = "commands/dead.rs"]
+mod dead;
 #[path = "commands/ladder.rs"]
 mod ladder;
 #[path = "commands/mods.rs"]

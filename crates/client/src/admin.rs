@@ -3,6 +3,7 @@
 use crate::endpoint::encode;
 use crate::error::ClientError;
 use crate::http::{Body, Http};
+use crate::query::query_string;
 use hyper::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -158,9 +159,30 @@ impl Http {
         self.node_call(Method::PATCH, &path, Some(change)).await
     }
 
-    /// Deliveries that were given up.
-    pub async fn dead_letters(&self, network: &str) -> Result<Value, ClientError> {
-        self.node_call(Method::GET, &under(network, "/dead-letters"), None).await
+    /// Deliveries that ended undelivered, the newest first: of one event, of one recipient, or all.
+    pub async fn dead_letters(
+        &self,
+        network: &str,
+        event_id: Option<&str>,
+        recipient: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Value, ClientError> {
+        let query = query_string([
+            ("event_id", event_id.map(str::to_owned)),
+            ("recipient", recipient.map(str::to_owned)),
+            ("limit", limit.map(|n| n.to_string())),
+        ]);
+        self.node_call(Method::GET, &format!("{}{query}", under(network, "/dead-letters")), None).await
+    }
+
+    /// Sends dead letters again; `which` is {event_id?, recipient?, all?, limit?}.
+    pub async fn retry_dead_letters(&self, network: &str, which: &Value) -> Result<Value, ClientError> {
+        self.node_call(Method::POST, &under(network, "/dead-letters/retry"), Some(which)).await
+    }
+
+    /// Puts dead letters away; `which` is {event_id?, recipient?, all?, limit?}.
+    pub async fn drop_dead_letters(&self, network: &str, which: &Value) -> Result<Value, ClientError> {
+        self.node_call(Method::POST, &under(network, "/dead-letters/drop"), Some(which)).await
     }
 
     /// Overwrites an event's payload for good.

@@ -1,6 +1,7 @@
 //! What an operator may do to a network: settings, tokens, roles, groups, mods, redaction. Every act is a record.
 
 use crate::channels;
+use crate::dead;
 use crate::input::{Clock, Content, Effect, Effects};
 use crate::invites;
 use crate::membership;
@@ -11,7 +12,7 @@ use crate::mods::{ModConfig, Mode};
 use crate::own;
 use crate::presence::Live;
 use crate::profile;
-use crate::record::Change;
+use crate::record::{Change, EventRecord};
 use crate::resources;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
@@ -21,6 +22,7 @@ use rialto_model::address::Address;
 use rialto_model::network::{Delivery, Durability, Policy, SessionBinding, Settings, Status, Takeover, Token};
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// One act.
 #[derive(Debug, Clone)]
@@ -55,6 +57,10 @@ pub enum AdminOp {
     OrderMods(Option<Mode>, Vec<String>),
     /// Marks an event as redacted; the node overwrites its bytes.
     Redact(Seq),
+    /// Sends a dead letter again: position of its event, recipient, and the event if history has it.
+    RetryDead(Seq, String, Option<Arc<EventRecord>>),
+    /// Puts dead letters away: of one event, of one recipient, or all; at most so many.
+    DropDead(Option<Seq>, Option<String>, usize),
     /// Makes somebody a member that has not joined yet: address, and what kind of agent it is.
     Enroll(String, Option<String>),
     /// Makes a session: {name?, title?, master?, participants?, created_by?}.
@@ -147,6 +153,10 @@ pub(crate) fn decide(
             }
             Ok(json!({ "seq": seq, "status": "redacted" }))
         }
+        AdminOp::RetryDead(seq, recipient, original) => {
+            dead::retry(state, *seq, recipient, original.as_deref(), now, fx)
+        }
+        AdminOp::DropDead(seq, recipient, max) => dead::put_away(state, *seq, recipient.as_deref(), *max, fx),
         AdminOp::Enroll(address, kind) => membership::enroll(state, address, kind.as_deref(), now, fx),
         AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
         AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),

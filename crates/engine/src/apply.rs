@@ -346,6 +346,7 @@ fn change(state: &mut State, change: &Change) {
             state.book.approved.retain(|_, who| !who.is_empty());
         }
         Change::Dead { member, reason, at, seqs } => dead(state, *member, reason, *at, seqs),
+        Change::DeadSettled { letters, retried_as } => crate::dead::settled(state, letters, *retried_as),
         Change::Lapsed { through } => lapsed(state, *through),
         Change::Clock { monotonic, stamp } => monotonic::apply(state, *monotonic, *stamp),
         Change::Leapt { by } => leapt(state, *by),
@@ -513,7 +514,8 @@ fn dead(state: &mut State, member: MemberId, reason: &str, at: Millis, seqs: &[(
             delivery_ended(state, seq);
             state.lists.acked.entry(member).or_default().above.insert(seq);
         }
-        state.book.dead_letters.push(DeadLetter { seq, recipient: recipient.clone(), reason: reason.into(), at });
+        let (recipient, reason) = (recipient.clone(), reason.into());
+        state.book.dead_letters.push(DeadLetter { seq, recipient, reason, at, retried_as: None, dropped: false });
     }
     state.settle(member);
     let surplus = state.book.dead_letters.len().saturating_sub(limits::DEAD_LETTERS_KEPT_MAX);

@@ -49,6 +49,9 @@ impl State {
                 map.insert("rung".into(), "dead".into());
                 map.insert("reason".into(), json!(letter.reason));
                 map.insert("at".into(), json!(letter.at));
+                if let Some(seq) = letter.retried_as {
+                    map.insert("retried_as".into(), json!(format!("seq:{seq}")));
+                }
             } else if let Some(state) = unit.and_then(|unit| self.work_rung(unit, id, seq)) {
                 map.insert("rung".into(), state.as_str().into());
             } else if self.is_pending(id, seq) {

@@ -27,6 +27,7 @@ mod apply;
 mod channels;
 pub mod conversations;
 mod core_events;
+mod dead;
 mod duplicate;
 mod emit;
 mod explain;

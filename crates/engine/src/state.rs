@@ -277,6 +277,12 @@ pub struct DeadLetter {
     pub recipient: Box<str>,
     pub reason: Box<str>,
     pub at: Millis,
+    /// The event it was sent again as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retried_as: Option<Seq>,
+    /// The operator put it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
 }
 
 /// The part of the state that is small and readable: saved as JSON.

@@ -94,6 +94,8 @@ pub const CONNECTIONS_MAX: usize = 20_000;
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Dead letters listed for the operator; older ones are forgotten.
 pub const DEAD_LETTERS_KEPT_MAX: usize = 10_000;
+/// Dead letters listed, sent again or put away by one call; the answer says whether there are more.
+pub const DEAD_LETTERS_PER_CALL_MAX: usize = 1_000;
 /// Work units of one network that have not ended; more is `network_full`.
 pub const WORK_OPEN_MAX: usize = 20_000;
 /// Open work units one member may have asked for; more is `rate_limited`.

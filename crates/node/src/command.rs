@@ -324,6 +324,15 @@ pub enum Look {
     Workspace,
     /// Invitations, of everybody or for one address.
     Invitations(Option<String>),
+    /// Dead letters nobody has dealt with, the newest first; the operator's.
+    DeadLetters {
+        /// Of this event only.
+        seq: Option<Seq>,
+        /// Of this recipient only.
+        recipient: Option<String>,
+        /// At most so many.
+        limit: usize,
+    },
     /// What mod/analytics counted.
     Analytics,
     /// The ladder of an event.
@@ -346,6 +355,6 @@ pub enum Ledger {
     Groups,
     /// The pipeline, with every setting of its mods.
     Mods,
-    /// Dead letters.
+    /// Dead letters, dealt with or not, without their events.
     DeadLetters,
 }

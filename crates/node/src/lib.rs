@@ -9,6 +9,7 @@ pub mod blobs;
 pub mod clock;
 pub mod command;
 mod conversations;
+mod dead;
 pub mod delivery;
 mod files;
 pub mod host;
@@ -31,6 +32,7 @@ mod work;
 mod workspace;
 
 pub use command::{Answered, Out, Reply};
+pub use dead::DeadLetters;
 pub use files::{FoundFile, NewFile};
 pub use host::Host;
 pub use modport::{Asked, ModPort};

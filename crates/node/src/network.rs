@@ -284,13 +284,17 @@ impl Network {
             .map_err(|_| Fault::from(ErrorCode::Internal))?
     }
 
+    /// Where an event is, by its id or `seq:n`.
+    pub(crate) async fn position(&self, id: &str) -> Result<Option<Seq>, Fault> {
+        match numbered(id)? {
+            Some(seq) => Ok(Some(seq)),
+            None => Ok(self.locate(id).await?.seq),
+        }
+    }
+
     /// An event by id, whoever may see it: the caller checks.
     pub async fn find(&self, id: &str) -> Result<Option<Arc<EventRecord>>, Fault> {
-        let seq = match numbered(id)? {
-            Some(seq) => Some(seq),
-            None => self.locate(id).await?.seq,
-        };
-        match seq {
+        match self.position(id).await? {
             None => Ok(None),
             Some(seq) => Ok(self.read(vec![seq]).await?.into_iter().next()),
         }

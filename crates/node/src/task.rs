@@ -566,6 +566,6 @@ impl Task {
         let now = self.clock.now();
         let online = self.engine.live.online(now);
         Counters::set(&counters.online, online as u64);
-        Counters::set(&counters.dead, book.dead_letters.len() as u64);
+        Counters::set(&counters.dead, book.dead_letters.iter().filter(|d| d.is_open()).count() as u64);
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dead;
 pub(crate) mod direct;
 pub(crate) mod doctor;
 pub(crate) mod explain;
@@ -60,6 +61,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Invoke(invoke) => wait(invoke.run(cx)),
         Command::Tool(tool) => wait(tool.run(cx)),
         Command::Explain(explain) => wait(explain.run(cx)),
+        Command::Dead(dead) => wait(dead.run(cx)),
         Command::Backup(backup) => wait(backup.run(cx)),
         Command::Restore(restore) => restore.run(cx),
         Command::Verify(verify) => wait(verify.run(cx)),

@@ -202,6 +202,11 @@ pub enum Change {
         at: Millis,
         seqs: Vec<(Seq, Seq)>,
     },
+    /// The operator dealt with dead letters: sent one again as an event, or put them away.
+    DeadSettled {
+        letters: Vec<(Seq, Box<str>)>,
+        retried_as: Option<Seq>,
+    },
     /// Short lives that ended by then have been dealt with.
     Lapsed {
         through: Millis,

@@ -15,6 +15,7 @@ mod artifacts;
 mod channels;
 mod clock;
 mod conversations;
+mod dead;
 mod delivery;
 mod explain;
 mod external;

@@ -12,7 +12,7 @@ use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::{Secret, sha256};
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Wishes};
+use rialto_node::{AdminOp, Caller, CreateNetwork, DeadLetters, Dialect, Wishes};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 
@@ -187,8 +187,57 @@ pub(crate) async fn remove_member(desk: Desk) -> Result<Response, Refusal> {
     desk.act(AdminOp::Remove(address)).await
 }
 
+/// `GET …/dead-letters?event_id=&recipient=&limit=`.
 pub(crate) async fn dead_letters(desk: Desk) -> Result<Response, Refusal> {
-    desk.show(Ledger::DeadLetters).await
+    let params = &desk.params;
+    let limit = params.get("limit").map(|text| text.parse().map_err(|_| bad("limit", "is a number"))).transpose()?;
+    let (event_id, recipient) = (params.get("event_id").cloned(), params.get("recipient").cloned());
+    let which = DeadLetters { event_id, recipient, limit };
+    Ok(wire::ok(&desk.network()?.dead_letters(&desk.caller, &which).await?))
+}
+
+/// `POST …/dead-letters/retry` {event_id?, recipient?, all?, limit?}.
+pub(crate) async fn retry_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+    let (network, which) = (desk.network()?, chosen_letters(&body)?);
+    audit_letters(&desk, "RetryDeadLetters", &which)?;
+    Ok(wire::ok(&network.retry_dead_letters(&desk.caller, &which).await?))
+}
+
+/// `POST …/dead-letters/drop` {event_id?, recipient?, all?, limit?}.
+pub(crate) async fn drop_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+    let (network, which) = (desk.network()?, chosen_letters(&body)?);
+    audit_letters(&desk, "DropDeadLetters", &which)?;
+    Ok(wire::ok(&network.drop_dead_letters(&which).await?))
+}
+
+fn audit_letters(desk: &Desk, act: &str, which: &DeadLetters) -> Result<(), Refusal> {
+    let (event, recipient) = (which.event_id.as_deref(), which.recipient.as_deref());
+    let client = desk.client.ip.map(tracing::field::display);
+    tracing::info!(target: "audit", network = desk.network()?.id(), act, event, recipient, client, "operator");
+    Ok(())
+}
+
+/// Which dead letters to act on; all of them only when that is said.
+fn chosen_letters(body: &Bytes) -> Result<DeadLetters, Refusal> {
+    let body = object(body)?;
+    let text = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(bad(key, "is a text")),
+    };
+    let limit = match body.get("limit") {
+        None | Some(Value::Null) => None,
+        Some(limit) => {
+            let limit = limit.as_u64().and_then(|n| usize::try_from(n).ok());
+            Some(limit.ok_or_else(|| bad("limit", "is a number"))?)
+        }
+    };
+    let which = DeadLetters { event_id: text("event_id")?, recipient: text("recipient")?, limit };
+    let all = body.get("all") == Some(&Value::Bool(true));
+    if which.event_id.is_none() && which.recipient.is_none() && !all {
+        return Err(bad("event_id", "or recipient is required; `all: true` means every dead letter").into());
+    }
+    Ok(which)
 }
 
 pub(crate) async fn redact(desk: Desk, body: Bytes) -> Result<Response, Refusal> {

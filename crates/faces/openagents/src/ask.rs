@@ -79,6 +79,8 @@ impl Ask {
 pub(crate) struct Desk {
     pub(crate) app: App,
     pub(crate) caller: Arc<Caller>,
+    pub(crate) params: Params,
+    pub(crate) client: Client,
     path: Params,
 }
 

@@ -163,7 +163,9 @@ ops! {
     patch "/v1/admin/networks/{id}/mods/{name}" "admin_change_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled", "on_error", "deadline_ms"], mods::change, "Change a loaded mod";
     post "/v1/admin/networks/{id}/mods/{name}/approve" "admin_approve_mod" Operator plain &[], &["address", "approved"], mods::approve, "Let a member serve a mod, or no longer";
     delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], mods::unload, "Unload a mod";
-    get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &[], &[], admin::dead_letters, "Deliveries that ended undelivered";
+    get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &["event_id", "recipient", "limit"], &[], admin::dead_letters, "Deliveries that ended undelivered, the newest first";
+    post "/v1/admin/networks/{id}/dead-letters/retry" "admin_retry_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::retry_dead_letters, "Send dead letters again, each to its recipient";
+    post "/v1/admin/networks/{id}/dead-letters/drop" "admin_drop_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::drop_dead_letters, "Put dead letters away";
     post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";
     post "/v1/admin/backup" "admin_backup" Operator plain &[], &[], operations::backup, "A backup of the whole node as one file";
     post "/v1/admin/verify" "admin_verify" Operator plain &[], &[], operations::verify, "Check everything: progress as NDJSON, then the report";

@@ -75,10 +75,19 @@ impl Task {
                 .analytics(now)
                 .ok_or_else(|| Fault::new(ErrorCode::ModNotFound, "mod/analytics is not loaded")),
             Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
+            Look::DeadLetters { seq, recipient, limit } => {
+                operators_only(viewer)?;
+                let state = &self.engine.state;
+                let mut letters = state.open_dead_letters(seq, recipient.as_deref());
+                let list: Vec<Value> = letters
+                    .by_ref()
+                    .take(limit)
+                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at, "kept": state.lists.kept().contains(d.seq) }))
+                    .collect();
+                Ok(json!({ "dead_letters": list, "has_more": letters.next().is_some() }))
+            }
             Look::Operator(ledger) => {
-                if viewer != Viewer::Operator {
-                    return Err(Fault::new(ErrorCode::Forbidden, "this is the operator's"));
-                }
+                operators_only(viewer)?;
                 Ok(self.operator(ledger))
             }
         }
@@ -226,7 +235,7 @@ impl Task {
                 let list: Vec<Value> = book
                     .dead_letters
                     .iter()
-                    .map(|d| json!({ "event_id": self.record_at(d.seq).ok().flatten().map(|r| r.event.id().to_owned()), "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
+                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
                     .collect();
                 json!({ "dead_letters": list })
             }
@@ -245,5 +254,12 @@ impl Task {
                 out
             }
         }
+    }
+}
+
+fn operators_only(viewer: Viewer) -> Result<(), Fault> {
+    match viewer {
+        Viewer::Operator => Ok(()),
+        Viewer::Member(_) | Viewer::Reader => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's")),
     }
 }
