@@ -58,6 +58,7 @@ fn log_to_stderr(settings: &Settings) {
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     // A second subscriber in one process (tests) is refused; the first one stays.
     let _ = if settings.log.json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
+    held
 }
 
 impl Running {
@@ -92,6 +93,7 @@ impl Running {
         let listen = listener.local_addr().map_err(|e| CliError::internal(e.to_string()))?;
         let scheme = if tls { "https" } else { "http" };
         let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
+        node.set_base_url(&url);
         let stop = CancellationToken::new();
         let app = App {
             node: node.clone(),

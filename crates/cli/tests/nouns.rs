@@ -5,6 +5,8 @@
 
 #[path = "carriers/event.rs"]
 mod event;
+#[path = "nouns/hidden.rs"]
+mod hidden;
 #[path = "carriers/line.rs"]
 mod line;
 #[path = "nouns/matrix.rs"]
@@ -483,7 +485,7 @@ async fn a_wait_for_the_next_event_of_work_is_woken() {
         let http = http.clone();
         tokio::spawn(async move { http.get(&path, &ana).await.data() })
     };
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert!(http.get(&format!("{base}/me"), ben).await.status == 200 && !waiting.is_finished(), "it waits");
     let started = std::time::Instant::now();
     let update = json!({ "type": "work.update", "target": "core", "payload": { "work": id, "state": "working" } });
     post(&node, &http, ben, &update).await;

@@ -553,6 +553,16 @@ impl State {
         self.member_id(address).or_else(|| self.book.former.get(address).copied())
     }
 
+    /// How many members there are.
+    pub(crate) fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Hashes of all sessions that have not ended.
+    pub fn session_hashes(&self) -> impl Iterator<Item = [u8; 32]> {
+        self.sessions.keys().copied()
+    }
+
     /// A channel by number.
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.book.channels.get(id as usize)

@@ -11,6 +11,7 @@ pub mod command;
 mod conversations;
 mod dead;
 pub mod delivery;
+mod directory;
 mod files;
 pub mod host;
 pub mod metrics;

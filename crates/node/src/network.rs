@@ -1,6 +1,7 @@
 //! A network as the faces see it: a handle to its task.
 
 use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply, StateAt};
+use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
 use crate::outbox::Outbox;
 use crate::texts::Texts;
@@ -11,6 +12,7 @@ use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
 use rialto_store::search::SearchIndex;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -31,6 +33,10 @@ pub(crate) struct Shared {
     pub(crate) last_text: AtomicU64,
     /// What came of asking mods that run elsewhere.
     pub(crate) mods: ModCounters,
+    /// Hashes of the sessions of a network that is not listed; empty for one that is.
+    pub(crate) sessions: RwLock<BTreeSet<[u8; 32]>>,
+    /// Where the other networks of this node are.
+    pub(crate) directory: Arc<Directory>,
 }
 
 /// A handle to one network. Cheap to clone.
@@ -80,6 +86,17 @@ impl Network {
     /// Whether this hash is one of its tokens.
     pub fn has_token(&self, sha256: &[u8; 32]) -> bool {
         self.handle.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
+    }
+
+    /// Whether this caller must not learn that the network exists: it is not listed, and the caller shows nothing that it has given out.
+    pub fn is_hidden_from(&self, caller: &Caller) -> bool {
+        let shared = &self.handle.shared;
+        if shared.is_listed() || caller.operator || caller.stream.is_some() {
+            return false;
+        }
+        let sessions = shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let shown = [caller.bearer, caller.session].into_iter().flatten();
+        !shown.into_iter().any(|hash| self.has_token(&hash) || sessions.contains(&hash))
     }
 
     /// Whether mod/analytics counts what happens here.

@@ -3,6 +3,7 @@
 use crate::blobs::Blobs;
 use crate::clock::NetworkClock;
 use crate::command::Command;
+use crate::directory::Directory;
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::{Handle, Network, Shared, erase};
@@ -142,6 +143,7 @@ struct Inner {
     blobs: Arc<Blobs>,
     /// The epoch it writes under: a restored node has another one than the node it was saved from.
     epoch: u64,
+    directory: Arc<Directory>,
 }
 
 /// One node. Cheap to clone.
@@ -207,6 +209,7 @@ impl Node {
                 snapshot_bytes,
                 blobs,
                 epoch: store.epoch()?,
+                directory: Arc::default(),
             }),
         };
         let mut behind = Vec::new();
@@ -252,7 +255,10 @@ impl Node {
             connections: AtomicU64::new(1),
             last_text: AtomicU64::new(engine.state.book.head),
             mods: crate::metrics::ModCounters::default(),
+            sessions: RwLock::default(),
+            directory: self.inner.directory.clone(),
         });
+        self.inner.directory.add(&shared);
         self.inner.blobs.load(book.number, engine.state.blobs());
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);

@@ -537,6 +537,14 @@ impl Task {
                 *shared = tokens;
             }
         }
+        {
+            let mut sessions = self.shared.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            match self.shared.is_listed() {
+                true if sessions.is_empty() => {}
+                true => sessions.clear(),
+                false => *sessions = self.engine.state.session_hashes().collect(),
+            }
+        }
         self.shared.counted.store(self.engine.state.has_mod("analytics"), Ordering::Release);
         self.shared.ready.store(!self.broken, Ordering::Release);
     }

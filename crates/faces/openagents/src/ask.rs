@@ -63,6 +63,11 @@ impl Ask {
         auth::call(&self.app, &self.headers, &self.params, self.scope(), body, false)
     }
 
+    /// Who wants to join, or refuse to: the credential is in the body. Refusals go through [`Call::refusal`].
+    pub(crate) fn call_to_join(&self, body: &Value) -> Result<Call, Refusal> {
+        auth::call_to_join(&self.app, &self.headers, &self.params, self.scope(), body, false)
+    }
+
     /// Who calls, which the body may say, and the URL too where a page can show a secret nowhere else.
     pub(crate) fn call_by_url(&self, body: &Value) -> Result<Call, Refusal> {
         auth::call(&self.app, &self.headers, &self.params, self.scope(), body, true)
@@ -89,7 +94,7 @@ impl FromRequestParts<App> for Desk {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk, Refusal> {
         let ask = Ask::from_request_parts(parts, app).await?;
-        Ok(Desk { caller: ask.operator()?, app: ask.app, path: ask.path })
+        Ok(Desk { caller: ask.operator()?, app: ask.app, params: ask.params, client: ask.client, path: ask.path })
     }
 }
 
@@ -120,7 +125,8 @@ impl Desk {
     pub(crate) async fn act(&self, op: AdminOp) -> Result<Response, Refusal> {
         let network = self.network()?;
         // Administrative acts are audited: what and where; the secret itself never shows.
-        tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), "operator");
+        let client = self.client.ip.map(tracing::field::display);
+        tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), client, "operator");
         Ok(wire::ok(&network.admin(op).await?))
     }
 }

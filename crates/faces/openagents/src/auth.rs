@@ -51,7 +51,21 @@ pub(crate) fn compat_address(name: &str) -> String {
 }
 
 /// Reads credentials, dialect and network of a call. `path` is the network of `/v1/ws/{id}/…`; `query_token` admits `?token=`.
+/// A network that is not listed is unknown to a caller that shows no credential of it.
 pub(crate) fn call(
+    app: &App,
+    headers: &HeaderMap,
+    params: &Params,
+    path: Option<&str>,
+    body: &Value,
+    query_token: bool,
+) -> Result<Call, Refusal> {
+    let call = call_to_join(app, headers, params, path, body, query_token)?;
+    if call.network.is_hidden_from(&call.caller) { Err(no_network()) } else { Ok(call) }
+}
+
+/// The same for a call whose credential is still to come. Its refusals must go through [`Call::refusal`].
+pub(crate) fn call_to_join(
     app: &App,
     headers: &HeaderMap,
     params: &Params,
@@ -76,12 +90,11 @@ pub(crate) fn call(
     let session = header(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
     let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
     let named = path.or_else(|| text("network")).or_else(|| header(headers, NETWORK));
-    let not_found = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no such network here"));
     let network = match named {
-        Some(name) => app.node.network(name).ok_or_else(not_found)?,
+        Some(name) => app.node.network(name).ok_or_else(no_network)?,
         None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
             Some(network) => network,
-            None => app.node.default_network().ok_or_else(not_found)?,
+            None => app.node.default_network().ok_or_else(no_network)?,
         },
     };
     let claimed = match claimed {

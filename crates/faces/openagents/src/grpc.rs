@@ -76,6 +76,14 @@ impl Service {
         auth::call(&self.app, &headers, &Params::new(), named, &body, false).map_err(|r| refused(&r.fault, None))
     }
 
+    /// The same for a call whose credential is in its message. Its refusals go through [`Call::refusal`].
+    fn call_to_join<T>(&self, request: &Request<T>, network: &str, agent_id: &str) -> Result<Call, Status> {
+        let headers: HeaderMap = request.metadata().clone().into_headers();
+        let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
+        let named = Some(network).filter(|n| !n.is_empty());
+        auth::call_to_join(&self.app, &headers, &Params::new(), named, &body, false).map_err(status_of)
+    }
+
     async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {
         let answers = call.network.emit(&call.caller, event.to_string().into()).await.map_err(|f| refused(&f, None))?;
         answers.into_iter().next().ok_or_else(|| refused(&ErrorCode::Internal.into(), None))
@@ -102,16 +110,16 @@ impl pb::network_server::Network for Service {
 
     async fn join(&self, request: Request<pb::JoinRequest>) -> Result<Response<pb::JoinReply>, Status> {
         let r = request.get_ref();
-        let call = self.call(&request, &r.network, &r.agent_id)?;
-        let mut payload = object(&r.options, "options")?;
+        let call = self.call_to_join(&request, &r.network, &r.agent_id)?;
+        let hidden = call.network.is_hidden_from(&call.caller);
+        let seen = |status: Status| if hidden { status_of(call.refusal(ErrorCode::NetworkNotFound)) } else { status };
+        let mut payload = object(&r.options, "options").map_err(seen)?;
         let Some(map) = payload.as_object_mut() else {
-            return Err(refused(
-                &Fault::new(ErrorCode::InvalidArgument, "options is an object").field("options"),
-                None,
-            ));
+            let fault = Fault::new(ErrorCode::InvalidArgument, "options is an object").field("options");
+            return Err(seen(refused(&fault, None)));
         };
         if !r.credentials.is_empty() {
-            map.insert("credentials".into(), object(&r.credentials, "credentials")?);
+            map.insert("credentials".into(), object(&r.credentials, "credentials").map_err(seen)?);
         }
         for (key, value) in [
             ("agent_id", &r.agent_id),
@@ -124,8 +132,8 @@ impl pb::network_server::Network for Service {
             }
         }
         let event = json!({ "type": "network.agent.join", "source": call.caller.claimed, "target": "core", "payload": payload });
-        let answered = self.one(&call, &event).await?;
-        let accepted = answered.result.map_err(|f| refused(&f, None))?;
+        let answered = self.one(&call, &event).await.map_err(seen)?;
+        let accepted = answered.result.map_err(|f| seen(refused(&f, None)))?;
         let result = accepted.result.unwrap_or_default();
         let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let number = |key: &str| result.get(key).and_then(Value::as_i64).unwrap_or(0);

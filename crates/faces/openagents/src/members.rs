@@ -5,7 +5,7 @@ use crate::ask::{Ask, object};
 use crate::auth;
 use crate::error::Refusal;
 use crate::wire;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
 pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let mut payload = object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = ask.call_to_join(&payload)?;
     let source = call.caller.claimed.clone();
     if let Some(map) = payload.as_object_mut() {
         map.remove("network");
@@ -25,8 +25,8 @@ pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         }
     }
     let event = json!({ "type": "network.agent.join", "source": source, "target": "core", "payload": payload });
-    let answered = one(&call, &event).await?;
-    let result = answered.result.map_err(Refusal::from)?;
+    let answered = one(&call, &event).await.map_err(|refusal| call.refusal(refusal))?;
+    let result = answered.result.map_err(|fault| call.refusal(fault))?;
     Ok(wire::ok(&result.result.unwrap_or_default()))
 }
 

@@ -9,7 +9,7 @@ use crate::auth::{self, Params};
 use crate::error::Refusal;
 use crate::wire;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::network::Preset;
@@ -329,9 +329,11 @@ pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 /// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.
 pub(crate) async fn reject(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let body = object(&body)?;
-    let call = ask.call_with(&body)?;
-    let code = body.get("code").and_then(Value::as_str).ok_or_else(|| bad("code", "is required"))?;
-    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(ask.named("invitation").to_owned(), Some(sha256(code)))).await?))
+    let call = ask.call_to_join(&body)?;
+    let code = body.get("code").and_then(Value::as_str);
+    let code = code.ok_or_else(|| call.refusal(bad("code", "is required")))?;
+    let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), Some(sha256(code)));
+    Ok(wire::ok(&call.network.admin(end).await.map_err(|fault| call.refusal(fault))?))
 }
 
 /// `DELETE /v1/invitations/{invitation}`.

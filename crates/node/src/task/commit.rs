@@ -192,6 +192,10 @@ impl Task {
         }
         Counters::add(&counters.accepted, flight.events.len() as u64);
         flight.blobs.commit(&self.blobs, self.shared.number);
+        // Before the answers too: whoever was given a token or a session may use it at once.
+        if std::mem::take(&mut self.book_changed) {
+            self.publish();
+        }
         // Answers first, so that a sender hears of its event before its own deliveries that follow.
         for then in flight.then {
             self.then(then, now);
@@ -215,9 +219,6 @@ impl Task {
         self.tell();
         for connection in self.sessions.take_ended() {
             self.close_stream(connection, now);
-        }
-        if std::mem::take(&mut self.book_changed) {
-            self.publish();
         }
         if let Some(bytes) = flight.snapshot {
             let (store, class, number) = (self.store.clone(), self.class, self.shared.number);

@@ -253,6 +253,7 @@ impl Task {
 
     pub(super) fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
         let durability = self.engine.state.book.settings.durability;
+        let result = result.map_err(|fault| self.shared.directory.locate(fault));
         Answered { refused: id, result, durability, query: None, silent: false, session_id: None }
     }
 
