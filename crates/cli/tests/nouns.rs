@@ -17,6 +17,8 @@ mod member;
 #[path = "nouns/search.rs"]
 mod search;
 mod support;
+#[path = "nouns/trace.rs"]
+mod trace;
 
 use event::Draft;
 use member::{Carrier, Member, Place};

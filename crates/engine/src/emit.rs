@@ -86,7 +86,7 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
             .field("network")
             .into());
     }
-    let metadata = Metadata::parse(envelope.metadata)?;
+    let mut metadata = Metadata::parse(envelope.metadata)?;
     if envelope.kind == "network.agent.join" {
         core_events::check_target(state, &envelope.kind, &envelope.target)?;
         return membership::join(state, live, input, now, fx);
@@ -94,6 +94,9 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     let (sender, address) = sender(state, input, &metadata, now)?;
     if let Seen::Known(record) = &input.seen {
         return Ok(duplicate(state, input, &address, &metadata, record)?);
+    }
+    if let Some(trace) = &input.caller.trace {
+        trace.fill(&mut metadata);
     }
     let (member, accepted) = match sender {
         Sender::Member(member) => {

@@ -7,6 +7,7 @@ use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use crate::tick::was_recipient;
 use crate::work::Unit;
+use rialto_model::trace::TRACEPARENT;
 use rialto_model::{Seq, WorkState};
 use serde_json::{Value, json};
 
@@ -76,6 +77,7 @@ impl State {
         if me.is_some() && !is_source && recipients.is_empty() {
             return None;
         }
+        let trace = event.metadata_text(TRACEPARENT);
         let mut json = json!({
             "event_id": event.id(), "status": "stored", "seq": seq, "type": event.kind(), "source": event.source(), "target": event.target(),
             "visibility": event.visibility.as_str(), "timestamp": event.timestamp, "durability": self.book.settings.durability.as_str(),
@@ -83,6 +85,9 @@ impl State {
             "mods": { "revision": self.book.mods_revision, "verdicts": record.verdicts },
             "recipients": recipients,
         });
+        if let (Some(trace), Some(map)) = (trace, json.as_object_mut()) {
+            map.insert(TRACEPARENT.into(), json!(trace));
+        }
         let seen = unit.filter(|unit| me.is_none_or(|me| self.sees_unit(unit, me)));
         if let (Some(unit), Some(map)) = (seen, json.as_object_mut()) {
             map.insert("work".into(), json!({ "id": unit.id, "state": unit.state, "since": unit.since }));

@@ -54,6 +54,8 @@ pub struct Caller {
     pub dialect: Option<Dialect>,
     /// A stream that has joined: nothing else is looked at.
     pub stream: Option<SessionRef>,
+    /// The trace that the request belongs to; its events do, unless they say otherwise.
+    pub trace: Option<Box<rialto_model::TraceContext>>,
 }
 
 impl Caller {

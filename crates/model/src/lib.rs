@@ -15,6 +15,7 @@ pub mod limits;
 pub mod member;
 pub mod metadata;
 pub mod network;
+pub mod trace;
 pub mod work;
 
 pub use address::{Address, NetworkId};
@@ -22,6 +23,7 @@ pub use error::{ErrorCode, ErrorKind, Fault, Verdict};
 pub use event::{Envelope, Event, EventParts, Visibility};
 pub use id::EventId;
 pub use member::Role;
+pub use trace::TraceContext;
 pub use work::WorkState;
 
 /// Milliseconds since the Unix epoch, as every timestamp of the model.

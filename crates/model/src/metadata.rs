@@ -3,6 +3,7 @@
 //! Invariant: after [`Metadata::parse`] no server-only key is left, and the values the engine needs are typed.
 
 use crate::json;
+use crate::trace::{TRACEPARENT, TRACESTATE, is_traceparent, is_tracestate};
 use crate::{ErrorCode, Fault, limits};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -17,6 +18,7 @@ pub struct Metadata<'a> {
     entries: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// The received text, while it still says the same as `entries`.
     raw: Option<&'a str>,
+    has_tracestate: bool,
     /// `session_id`, which is read and never kept.
     pub session_id: Option<Cow<'a, str>>,
     /// `ephemeral`, if the client said either way.
@@ -74,6 +76,11 @@ impl<'a> Metadata<'a> {
             }
             out.take(key, value.get())?;
         }
+        // Without a trace there is nothing it could be the state of.
+        if out.has_tracestate && out.get(TRACEPARENT).is_none() {
+            out.entries.retain(|(key, _)| key != TRACESTATE);
+            out.raw = None;
+        }
         Ok(out)
     }
 
@@ -88,9 +95,16 @@ impl<'a> Metadata<'a> {
                 self.raw = None;
                 return Ok(());
             }
-            "traceparent" if !json::string(value).is_some_and(|v| is_traceparent(&v)) => {
+            TRACEPARENT if !json::string(value).is_some_and(|v| is_traceparent(&v)) => {
                 self.raw = None;
                 return Ok(());
+            }
+            TRACESTATE => {
+                self.has_tracestate = true;
+                if !json::string(value).is_some_and(|v| is_tracestate(&v)) {
+                    self.raw = None;
+                    return Ok(());
+                }
             }
             "ephemeral" => self.ephemeral = Some(boolean(value).ok_or_else(|| bad("true or false"))?),
             "receipt" => self.receipt = boolean(value).ok_or_else(|| bad("true or false"))?,
@@ -184,22 +198,6 @@ fn boolean(raw: &str) -> Option<bool> {
     }
 }
 
-/// W3C trace context, version 00: `00-<32 hex>-<16 hex>-<2 hex>`, ids not all zero.
-pub fn is_traceparent(text: &str) -> bool {
-    let hex = |part: &str, len: usize| {
-        part.len() == len && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    let parts: Vec<&str> = text.split('-').collect();
-    let [version, trace, parent, flags] = parts.as_slice() else { return false };
-    hex(version, 2)
-        && *version != "ff"
-        && hex(trace, 32)
-        && hex(parent, 16)
-        && hex(flags, 2)
-        && trace.bytes().any(|b| b != b'0')
-        && parent.bytes().any(|b| b != b'0')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +208,16 @@ mod tests {
         let m = Metadata::parse(r#"{"seq":9,"k": 1.0,"session_id":"s","rialto.x":1,"traceparent":"junk"}"#).unwrap();
         assert_eq!(m.to_json(), r#"{"k":1.0}"#);
         assert_eq!(m.session_id.as_deref(), Some("s"));
+        let parent = r#""traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01""#;
+        for (sent, kept) in [
+            (format!(r#"{{{parent},"tracestate":"a=1"}}"#), format!(r#"{{{parent},"tracestate":"a=1"}}"#)),
+            (format!(r#"{{"tracestate":"a=1",{parent}}}"#), format!(r#"{{"tracestate":"a=1",{parent}}}"#)),
+            (format!(r#"{{{parent},"tracestate":5}}"#), format!(r#"{{{parent}}}"#)),
+            (r#"{"tracestate":"a=1","k":1}"#.to_owned(), r#"{"k":1}"#.to_owned()),
+            (r#"{"traceparent":"junk","tracestate":"a=1"}"#.to_owned(), "{}".to_owned()),
+        ] {
+            assert_eq!(Metadata::parse(&sent).unwrap().to_json(), kept, "{sent}");
+        }
         let plain = r#"{"in_reply_to":"e1","x":{"y":[1]}}"#;
         assert_eq!(Metadata::parse(plain).unwrap().to_json(), plain);
     }
@@ -241,7 +249,6 @@ mod tests {
         #[test]
         fn never_panics(text: String) {
             let _ = Metadata::parse(&text);
-            let _ = is_traceparent(&text);
         }
     }
 }

@@ -224,7 +224,7 @@ fn enrichment_adds_and_never_overwrites() {
         "source_info": { "role": "member", "verification": 0, "agent_type": "coder" } });
     assert_eq!(metadata, expected);
     let plain = say(&mut world, "x.y", "core").unwrap().event.unwrap();
-    assert!(rialto_model::metadata::is_traceparent(&plain.event.metadata_text("traceparent").unwrap()));
+    assert!(rialto_model::trace::is_traceparent(&plain.event.metadata_text("traceparent").unwrap()));
     world.load("enrichment", json!({ "agent_info": false, "timestamps": false, "trace": false }));
     assert_eq!(say(&mut world, "x.y", "core").unwrap().event.unwrap().event.metadata(), "{}");
 }

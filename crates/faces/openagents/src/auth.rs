@@ -4,7 +4,8 @@ use crate::app::App;
 use crate::error::Refusal;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName};
-use rialto_model::{Address, ErrorCode, Fault, NetworkId};
+use rialto_model::trace::{TRACEPARENT, TRACESTATE};
+use rialto_model::{Address, ErrorCode, Fault, NetworkId, TraceContext};
 use rialto_node::identity::{Bearer, sha256};
 use rialto_node::{Caller, Dialect, Network};
 use serde_json::Value;
@@ -48,6 +49,28 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
 /// Compat's `agent_name` is an `openagents:` name unless it says otherwise.
 pub(crate) fn compat_address(name: &str) -> String {
     if name.contains(':') { name.to_owned() } else { format!("openagents:{name}") }
+}
+
+/// The trace context of a request (W3C): one valid `traceparent`, and its `tracestate` over all lines.
+fn trace(headers: &HeaderMap) -> Option<Box<TraceContext>> {
+    let mut parents = headers.get_all(TRACEPARENT).into_iter();
+    let parent = parents.next()?.to_str().ok()?;
+    if parents.next().is_some() {
+        return None;
+    }
+    let states: Vec<&str> = headers.get_all(TRACESTATE).into_iter().filter_map(|value| value.to_str().ok()).collect();
+    TraceContext::parse(parent.trim(), Some(states.join(",").as_str()).filter(|s| !s.is_empty())).map(Box::new)
+}
+
+fn no_network() -> Refusal {
+    Fault::new(ErrorCode::NetworkNotFound, "no such network here").into()
+}
+
+impl Call {
+    /// The refusal as this caller may see it: whoever must not learn that the network exists hears that there is none.
+    pub(crate) fn refusal(&self, refusal: impl Into<Refusal>) -> Refusal {
+        if self.network.is_hidden_from(&self.caller) { no_network() } else { refusal.into() }
+    }
 }
 
 /// Reads credentials, dialect and network of a call. `path` is the network of `/v1/ws/{id}/…`; `query_token` admits `?token=`.
@@ -108,7 +131,15 @@ pub(crate) fn call_to_join(
         ),
     };
     let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
-    let caller = Caller { operator, bearer: bearer.filter(|_| !operator), session, claimed, dialect, stream: None };
+    let caller = Caller {
+        operator,
+        bearer: bearer.filter(|_| !operator),
+        session,
+        claimed,
+        dialect,
+        stream: None,
+        trace: trace(headers),
+    };
     Ok(Call { network, caller: Arc::new(caller), compat })
 }
 
