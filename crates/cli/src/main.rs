@@ -9,6 +9,7 @@ mod context;
 mod env;
 mod exit;
 mod files;
+mod heldlog;
 mod node;
 mod offline;
 mod out;

@@ -2,6 +2,7 @@
 
 use crate::exit::CliError;
 use crate::files;
+use crate::heldlog::HeldLog;
 use crate::place::{RunFile, RunNetwork};
 use crate::settings::Settings;
 use rialto_model::ErrorCode;
@@ -39,6 +40,8 @@ pub(crate) struct About {
     pub(crate) fresh_token: Option<rialto_client::Secret>,
     /// Opens the browser as the operator, once.
     pub(crate) browser_link: Option<String>,
+    /// The listener is reached from outside and does not encrypt.
+    pub(crate) plain: bool,
 }
 
 /// A started node.
@@ -53,9 +56,12 @@ pub(crate) struct Running {
     signals: Signals,
 }
 
-fn log_to_stderr(settings: &Settings) {
+/// Starts the log. Lines are held back until the start screen is shown, or the start has failed.
+pub(crate) fn log_to_stderr(settings: &Settings) -> HeldLog {
     let level: tracing::Level = settings.log.level.parse().unwrap_or(tracing::Level::INFO);
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    let held = HeldLog::default();
+    let writer = held.clone();
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(move || writer.line());
     // A second subscriber in one process (tests) is refused; the first one stays.
     let _ = if settings.log.json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
     held
@@ -66,7 +72,6 @@ impl Running {
     ///
     /// A data directory held by another node is `CliError::conflict`, a port in use `CliError::unavailable`.
     pub(crate) async fn start(settings: &Settings) -> Result<Running, CliError> {
-        log_to_stderr(settings);
         let acceptor = match (&settings.server.tls_cert, &settings.server.tls_key) {
             (Some(cert), Some(key)) => {
                 Some(tls::Acceptor::from_pem(cert, key).map_err(|e| CliError::usage(e.to_string()))?)
@@ -102,6 +107,7 @@ impl Running {
                 allowed_origins: settings.server.allowed_origins.clone(),
                 allowed_hosts: settings.server.allowed_hosts.clone(),
                 open_creation: settings.workspaces.open_creation,
+                trusted_proxies: settings.server.trusted_proxies.clone(),
                 tls,
                 listen: listen.to_string(),
             }),
@@ -124,7 +130,11 @@ impl Running {
             admin_secret: node.admin_secret().expose().into(),
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
+            plain: rialto_openagents::listen_is_plain(&listen.to_string(), tls),
         };
+        if about.plain {
+            tracing::warn!(%listen, "others reach this node without TLS: tokens and mail can be read on the way");
+        }
         // Before anybody is told that the node is up: from then on it may be told to stop.
         let signals = Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
         Ok(Running { about, node, stop, serving, agents, streams, signals })

@@ -15,6 +15,8 @@ mod ladder;
 mod mods;
 #[path = "commands/network.rs"]
 mod network;
+#[path = "commands/proxy.rs"]
+mod proxy;
 #[path = "commands/redact.rs"]
 mod redact;
 #[path = "commands/resources.rs"]

@@ -134,6 +134,8 @@ struct Inner {
     next_number: AtomicU64,
     stopping: AtomicBool,
     started: Instant,
+    /// Bytes the store took when the node was opened.
+    used_at_start: u64,
     creating: tokio::sync::Mutex<()>,
     index: Option<Arc<SearchIndex>>,
     follower: Mutex<Option<crate::search::Follower>>,
@@ -201,6 +203,7 @@ impl Node {
                 next_number: AtomicU64::new(1),
                 stopping: AtomicBool::new(false),
                 started: Instant::now(),
+                used_at_start: store.health().used_bytes,
                 creating: tokio::sync::Mutex::new(()),
                 index: index.clone(),
                 follower: Mutex::new(None),
@@ -436,6 +439,16 @@ impl Node {
     /// The network one of whose tokens has this hash.
     pub fn network_by_token(&self, sha256: &[u8; 32]) -> Option<Network> {
         self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).iter().find(|n| n.has_token(sha256)).cloned()
+    }
+
+    /// Bytes the store took when the node was opened.
+    pub fn used_bytes_at_start(&self) -> u64 {
+        self.inner.used_at_start
+    }
+
+    /// Says by which URL this node is reached, for those who are told where another network of it is.
+    pub fn set_base_url(&self, url: &str) {
+        self.inner.directory.set_base_url(url);
     }
 
     /// All networks, in order of making.

@@ -19,9 +19,9 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
 use rialto_model::limits;
-use rialto_openagents::Beneath;
+use rialto_openagents::{Beneath, Door};
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -44,15 +44,16 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What answers the requests of a listener.
 pub trait Face:
-    Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send> + Clone + Send + 'static
+    Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send> + Send + 'static
 {
+    /// What answers the requests of one connection.
+    fn for_peer(&self, peer: IpAddr) -> Self;
 }
 
-impl<S> Face for S
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Unpin + Send,
-{
+impl Face for Door {
+    fn for_peer(&self, peer: IpAddr) -> Door {
+        Door::for_peer(self, peer)
+    }
 }
 
 /// A bound listener.
@@ -88,7 +89,7 @@ impl Listener {
                 () = stop.cancelled() => break,
                 accepted = self.tcp.accept() => accepted,
             };
-            let (stream, _) = match accepted {
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors and the like: wait for others to close instead of spinning.
@@ -101,7 +102,7 @@ impl Listener {
                 tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };
-            let (tls, face, stop) = (self.tls.clone(), face.clone(), stop.clone());
+            let (tls, face, stop) = (self.tls.clone(), face.for_peer(peer.ip()), stop.clone());
             connections.spawn(accept(stream, tls, face, place, stop));
         }
         connections.close();

@@ -20,6 +20,9 @@ pub(crate) struct Doctor {}
 struct Check {
     name: String,
     ok: bool,
+    /// Nothing is broken, but somebody should know.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
     detail: String,
 }
 
@@ -103,18 +106,23 @@ fn run_file(data: &Path) -> Option<Check> {
 }
 
 fn check(name: &str, ok: bool, detail: &str) -> Check {
-    Check { name: name.to_owned(), ok, detail: detail.to_owned() }
+    Check { name: name.to_owned(), ok, warning: false, detail: detail.to_owned() }
 }
 
 fn of_node(value: &Value) -> Check {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-    check(text("name"), value.get("ok").and_then(Value::as_bool).unwrap_or(false), text("detail"))
+    let is = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
+    Check { warning: is("warning"), ..check(text("name"), is("ok"), text("detail")) }
 }
 
 fn text(report: &Value, checks: &[Check], zone: &jiff::tz::TimeZone) -> String {
     let mut out = String::new();
     for check in checks {
-        let mark = if check.ok { "ok   " } else { "WRONG" };
+        let mark = match (check.ok, check.warning) {
+            (true, false) => "ok   ",
+            (true, true) => "warn ",
+            (false, _) => "WRONG",
+        };
         let detail = if check.detail.is_empty() { "nothing to say" } else { &check.detail };
         out.push_str(&format!("{mark}  {}: {}\n", render::safe_line(&check.name), render::safe_line(detail)));
     }
@@ -154,9 +162,11 @@ mod tests {
     #[test]
     fn the_report_as_text() {
         let report = json!({"checks": [], "growth": {"bytes_per_day": 2048}, "networks": 2});
-        let checks = [check("disk", true, "20 GiB free"), check("clock", false, "jumped\x1b")];
+        let warned = Check { warning: true, ..check("listener", true, "no TLS") };
+        let checks = [check("disk", true, "20 GiB free"), warned, check("clock", false, "jumped\x1b")];
         expect![[r#"
             ok     disk: 20 GiB free
+            warn   listener: no TLS
             WRONG  clock: jumped�
             growth: 2.0 KiB a day
             networks  2

@@ -3,7 +3,7 @@
 use crate::commands::now_ms;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::node::{About, Running};
+use crate::node::{About, Running, log_to_stderr};
 use crate::out::Out;
 use crate::place::RunFile;
 use crate::render::start::{Start, TokenLine, screen};
@@ -66,9 +66,15 @@ impl Up {
 /// Runs a node with these settings until it is told to stop: run file, start screen, and a clean end.
 pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
     runtime::of_node()?.block_on(async {
-        let running = Running::start(settings).await?;
-        running.about.run_file(settings).write(&settings.store.data)?;
-        let shown = running.about.show(settings, out);
+        let log = log_to_stderr(settings);
+        let started = Running::start(settings).await;
+        let shown = match &started {
+            Ok(running) => running.about.run_file(settings).write(&settings.store.data),
+            Err(_) => Ok(()),
+        }
+        .and_then(|()| started.as_ref().map_or(Ok(()), |running| running.about.show(settings, out)));
+        log.release();
+        let running = started?;
         let end = match shown {
             Ok(()) => running.until_stopped().await,
             Err(error) => Err(error),
@@ -121,10 +127,11 @@ impl About {
             data: &settings.store.data,
             token,
             browser_link: self.browser_link.as_deref(),
+            plain: self.plain,
         };
         let told = json!({
             "url": self.url, "network": self.network, "data": settings.store.data,
-            "token": self.fresh_token, "browser": self.browser_link,
+            "token": self.fresh_token, "browser": self.browser_link, "plain": self.plain,
         });
         out.show(&told, |_, _| screen(&start))
     }
@@ -177,6 +184,7 @@ mod tests {
             admin_secret: "ADMIN".into(),
             fresh_token: Some("TOKEN".into()),
             browser_link: None,
+            plain: false,
         };
         let settings = Settings::defaults("/d".into());
         let (mut out, data, _) = crate::out::testing::out(true);

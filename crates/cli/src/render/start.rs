@@ -26,6 +26,8 @@ pub(crate) struct Start<'a> {
     pub(crate) token: TokenLine<'a>,
     /// Opens the browser as the operator, once.
     pub(crate) browser_link: Option<&'a str>,
+    /// The listener is reached from outside and does not encrypt.
+    pub(crate) plain: bool,
 }
 
 /// The screen as text.
@@ -49,6 +51,10 @@ pub(crate) fn screen(start: &Start<'_>) -> String {
     }
     if let Some(link) = start.browser_link {
         out.push_str(&format!("  browser  {link}\n           works once, and makes you the operator\n"));
+    }
+    if start.plain {
+        out.push_str("  WARNING  others reach this node without TLS: tokens and mail can be read on the way;\n");
+        out.push_str("           give --tls-cert and --tls-key, or let a proxy have TLS and listen on loopback\n");
     }
     out.push_str(&paste(start));
     out.push_str("\nCtrl-C stops the node; nothing acknowledged is lost.\n");
@@ -115,6 +121,7 @@ mod tests {
             data: Path::new("/home/ana/.local/share/rialto"),
             token,
             browser_link: None,
+            plain: false,
         }
     }
 
@@ -131,6 +138,12 @@ mod tests {
         assert!(text.contains("shown at the first start; `rialto network token new` makes another"));
         assert!(text.contains("export RIALTO_TOKEN=…"));
         assert!(screen(&start(TokenLine::Given)).contains("the one you gave"));
+    }
+
+    #[test]
+    fn a_plain_listener_beyond_loopback_is_warned_of() {
+        assert!(!screen(&start(TokenLine::Kept)).contains("WARNING"));
+        assert!(screen(&Start { plain: true, ..start(TokenLine::Kept) }).contains("WARNING  others reach this node"));
     }
 
     #[test]

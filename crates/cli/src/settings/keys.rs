@@ -196,6 +196,10 @@ fn network_name(text: String) -> Result<String, String> {
     Ok(text)
 }
 
+fn proxies(list: Vec<String>) -> Result<Vec<rialto_openagents::Subnet>, String> {
+    list.iter().map(|text| text.parse().map_err(|e: rialto_openagents::BadSubnet| e.to_string())).collect()
+}
+
 fn mod_names(list: Vec<String>) -> Result<Vec<String>, String> {
     list.iter().try_for_each(|name| super::mods::known(name).map(drop))?;
     Ok(list)
@@ -234,6 +238,14 @@ pub(crate) const KEYS: &[Key] = &[
         example: "",
         doc: "Host names this node answers to, besides loopback, the listen address and the host of `public_url`.",
         set: |s, raw| raw.list().map(|value| s.server.allowed_hosts = value),
+    },
+    Key {
+        name: "server.trusted_proxies",
+        kind: Kind::List,
+        default: "[]",
+        example: "",
+        doc: "Addresses and ranges (`10.0.0.0/8`) of proxies before this node. Only their `Forwarded` and `X-Forwarded-For`, `-Host` and `-Proto` are believed.",
+        set: |s, raw| proxies(raw.list()?).map(|value| s.server.trusted_proxies = value),
     },
     Key {
         name: "server.tls_cert",

@@ -1,5 +1,7 @@
 //! What every handler is given: the node, and what the face was told about its place in the world.
 
+use crate::proxy::{PROTO, Subnet};
+use axum::http::{HeaderMap, HeaderName, header};
 use rialto_node::Node;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +18,8 @@ pub struct FaceConfig {
     pub allowed_hosts: Vec<String>,
     /// Whether anybody may make workspaces.
     pub open_creation: bool,
+    /// Proxies whose word on who the client is counts.
+    pub trusted_proxies: Vec<Subnet>,
     /// Whether the listener speaks TLS.
     pub tls: bool,
     /// The address listened on.
@@ -39,11 +43,13 @@ pub struct App {
 
 impl App {
     /// The base URL, as configured or as the caller asked for it.
-    pub fn base_url(&self, host: Option<&str>) -> String {
-        match (&self.config.public_url, host) {
+    pub fn base_url(&self, headers: &HeaderMap) -> String {
+        let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let own = if self.config.tls { "https" } else { "http" };
+        match (&self.config.public_url, text(&header::HOST)) {
             (Some(url), _) => url.clone(),
-            (None, Some(host)) => format!("{}://{host}", if self.config.tls { "https" } else { "http" }),
-            (None, None) => format!("http://{}", self.config.listen),
+            (None, Some(host)) => format!("{}://{host}", text(&PROTO).unwrap_or(own)),
+            (None, None) => format!("{own}://{}", self.config.listen),
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::app::App;
 use crate::auth::{self, Call, Params};
 use crate::error::Refusal;
+use crate::proxy::Client;
 use crate::wire;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query};
 use axum::http::HeaderMap;
@@ -24,6 +25,7 @@ pub(crate) struct Ask {
     pub(crate) path: Params,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,
+    pub(crate) client: Client,
 }
 
 fn malformed() -> Refusal {
@@ -38,7 +40,8 @@ impl FromRequestParts<App> for Ask {
         let path = path.map_err(|_| malformed())?;
         let Query(params) = Query::<Params>::try_from_uri(&parts.uri).map_err(|_| malformed())?;
         let path = path.map(|Path(path)| path).unwrap_or_default();
-        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone() })
+        let client = parts.extensions.get::<Client>().copied().unwrap_or_default();
+        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone(), client })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::auth::{self, Params};
 use crate::error::{Refusal, statuses};
 use crate::ops::{Access, OPS, Op, scoped_path};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use rialto_model::ErrorCode;
 use rialto_node::Network;
@@ -153,7 +153,7 @@ const MESSAGES: &[(&str, &[&str])] = &[
     ("network.event.error", &["code", "message", "event_id", "retryable", "mod", "details"]),
     ("network.events.query", &["after", "before", "limit", "type", "channel", "source"]),
     ("network.events.response", &["events", "has_more", "oldest_id", "newest_id", "next_cursor"]),
-    ("rialto.member.status", &["address", "status", "role"]),
+    ("rialto.member.status", &["address", "status", "role", "others", "unnamed"]),
     ("rialto.network.status", &["from", "to"]),
     ("rialto.mod.check", &["ticket", "mod", "step", "event", "context"]),
     ("rialto.resource.changed", &["address", "change", "version"]),
@@ -194,7 +194,7 @@ fn asyncapi_json(base: &str, network: &Network) -> Value {
 }
 
 fn base(app: &App, headers: &HeaderMap) -> String {
-    app.base_url(headers.get(header::HOST).and_then(|h| h.to_str().ok()))
+    app.base_url(headers)
 }
 
 pub(crate) async fn asyncapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {

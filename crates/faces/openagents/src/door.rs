@@ -6,6 +6,7 @@
 use crate::app::{App, FaceConfig};
 use crate::error::Refusal;
 use crate::events;
+use crate::proxy;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
@@ -15,6 +16,7 @@ use hyper::body::Incoming;
 use rialto_model::{ErrorCode, Fault, limits};
 use std::convert::Infallible;
 use std::future::{Future, ready};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use tower::Service as _;
@@ -24,6 +26,8 @@ use tower::Service as _;
 pub struct Door {
     app: Arc<App>,
     router: Router,
+    /// Who is at the other end of the connection.
+    peer: Option<IpAddr>,
 }
 
 /// An answer on its way.
@@ -32,7 +36,12 @@ type Answer = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>
 impl Door {
     /// The door of a node.
     pub fn new(app: App) -> Door {
-        Door { router: crate::ops::router(app.clone()), app: Arc::new(app) }
+        Door { router: crate::ops::router(app.clone()), app: Arc::new(app), peer: None }
+    }
+
+    /// The same door for one connection.
+    pub fn for_peer(&self, peer: IpAddr) -> Door {
+        Door { peer: Some(peer), ..self.clone() }
     }
 }
 
@@ -42,6 +51,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
     type Future = Answer;
 
     fn call(&self, mut request: Request<Incoming>) -> Answer {
+        let client = proxy::resolve(&self.app.config.trusted_proxies, self.peer, request.headers_mut());
         let cors = match admit(&self.app.config, &mut request) {
             Err(refused) => return Box::pin(ready(Ok(refused.into_response()))),
             Ok(cors) => cors,
@@ -53,6 +63,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
             let answer = events::post_plain(self.app.clone(), request);
             return Box::pin(answer.map(move |answer| Ok(marked(answer.into_response(), cors))));
         }
+        request.extensions_mut().insert(client);
         let mut router = self.router.clone();
         Box::pin(async move { Ok(marked(in_our_words(router.call(request.map(Body::new)).await?), cors)) })
     }
@@ -65,7 +76,9 @@ fn admit(config: &FaceConfig, request: &mut Request<Incoming>) -> Result<Option<
     let named = headers.get(header::HOST);
     let host = request.uri().authority().map(|a| a.as_str()).or_else(|| named.and_then(|h| h.to_str().ok()));
     let refuse = |what: String| Refusal::from(Fault::new(ErrorCode::OriginForbidden, what));
-    if let Some(host) = host.filter(|host| !host_allowed(config, host)) {
+    // A proxy may say which host it was asked for besides the one it asks for.
+    let both = [host, named.map(|h| h.to_str().unwrap_or("invalid"))];
+    if let Some(host) = both.into_iter().flatten().find(|host| !host_allowed(config, host)) {
         return Err(refuse(format!("host {host:?} is not this node's; set server.allowed_hosts")));
     }
     let origin = headers.get(header::ORIGIN);
@@ -99,7 +112,7 @@ fn marked(mut response: Response, cors: Option<HeaderValue>) -> Response {
 /// What a page of an allowed origin may send.
 fn preflight_answer() -> Response {
     const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
-    const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, x-agent-name, x-network, x-session-id, x-workspace-token";
+    const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, traceparent, tracestate, x-agent-name, x-network, x-session-id, x-workspace-token";
     let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
@@ -195,6 +208,7 @@ mod tests {
             allowed_origins: origins.iter().map(|o| (*o).to_owned()).collect(),
             allowed_hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
             open_creation: false,
+            trusted_proxies: Vec::new(),
             tls: false,
             listen: "10.0.0.7:8700".to_owned(),
         }

@@ -22,6 +22,7 @@ mod files;
 mod members;
 mod mods;
 mod operations;
+mod proxy;
 mod resources;
 mod sse;
 mod wire;
@@ -31,4 +32,6 @@ mod ws;
 
 pub use app::{App, FaceConfig};
 pub use door::Door;
+pub use operations::listen_is_plain;
+pub use proxy::{BadSubnet, Subnet};
 pub use ws::{Beneath, Unwrap};

@@ -148,14 +148,7 @@ pub(crate) async fn network_profile(ask: Ask) -> Result<Response, Refusal> {
 
 pub(crate) async fn profile_json(app: &App, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
     let mut data = call.network.look(&call.caller, Look::Profile).await?;
-    let listed = data.get("listed").and_then(Value::as_bool).unwrap_or(true);
-    if !listed {
-        // Unknown and hidden look alike to outsiders.
-        let hidden = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no such network here"));
-        call.network.look(&call.caller, Look::Channels).await.map_err(|_| hidden())?;
-    }
-    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
-    let base = app.base_url(host);
+    let base = app.base_url(headers);
     if let Some(map) = data.as_object_mut() {
         map.remove("listed");
         map.insert("transports".into(), crate::docs::transports(&base, call.network.id()));

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The process lives.
 pub(crate) async fn health() -> Response {
@@ -103,6 +103,18 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
 }
 
+/// What came since the start as a rate; none before there is an hour of it, because the first minutes say nothing of a day.
+fn per_day(amount: u64, uptime: Duration) -> Option<u64> {
+    const DAY_S: u128 = 24 * 3600;
+    let seconds = uptime.as_secs();
+    (seconds >= 3600).then(|| u64::try_from(u128::from(amount) * DAY_S / u128::from(seconds)).unwrap_or(u64::MAX))
+}
+
+/// Whether a listener is reached from other machines and does not encrypt.
+pub fn listen_is_plain(listen: &str, tls: bool) -> bool {
+    !tls && !listen.parse::<std::net::SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
 /// Live probes and growth.
 pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
     let caller = auth::operator(&app, &headers)?;
@@ -152,7 +164,16 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         };
         check(&format!("network {}", network.id()), answer.is_ok() && network.is_ready(), detail);
     }
-    let days = (app.node.uptime().as_secs_f64() / 86_400.0).max(1.0 / 1440.0);
+    let listen = &app.config.listen;
+    let plain = listen_is_plain(listen, app.config.tls);
+    let detail = match (plain, app.config.tls) {
+        (true, _) => format!(
+            "{listen} is reached from outside without TLS: tokens and mail can be read on the way; give tls_cert and tls_key, or let a proxy have TLS and listen on loopback"
+        ),
+        (false, true) => format!("{listen}, TLS"),
+        (false, false) => format!("{listen}, this machine only"),
+    };
+    checks.push(json!({ "name": "listener", "ok": true, "warning": plain, "detail": detail }));
     let accepted: u64 = app
         .node
         .networks()
@@ -162,9 +183,13 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         .map(|(_, v)| v)
         .sum();
     let ok = checks.iter().all(|c| c.get("ok").and_then(Value::as_bool) == Some(true));
+    let uptime = app.node.uptime();
+    let grown = health.used_bytes.saturating_sub(app.node.used_bytes_at_start());
     let data = json!({
-        "ok": ok, "checks": checks, "uptime_s": app.node.uptime().as_secs(),
-        "growth": { "events_per_day": (accepted as f64 / days) as u64, "bytes_used": health.used_bytes, "bytes_per_day": ((health.used_bytes as f64) / days) as u64 },
+        "ok": ok, "checks": checks, "uptime_s": uptime.as_secs(),
+        "growth": {
+            "bytes_used": health.used_bytes, "events_per_day": per_day(accepted, uptime), "bytes_per_day": per_day(grown, uptime),
+        },
     });
     Ok(wire::ok(&data))
 }
@@ -245,4 +270,32 @@ pub(crate) async fn verify(State(app): State<App>, headers: HeaderMap) -> Result
         writeln!(pipe, "{}", json!({ "report": report })).map_err(|e| e.to_string())
     });
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rate_before_an_hour() {
+        assert_eq!(per_day(1000, Duration::from_secs(0)), None);
+        assert_eq!(per_day(1000, Duration::from_secs(3599)), None);
+        assert_eq!(per_day(1000, Duration::from_secs(3600)), Some(24_000));
+        assert_eq!(per_day(1000, Duration::from_secs(172_800)), Some(500));
+        assert_eq!(per_day(u64::MAX, Duration::from_secs(3600)), Some(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_reached_from_outside_without_tls() {
+        for (listen, tls, plain) in [
+            ("127.0.0.1:8700", false, false),
+            ("[::1]:8700", false, false),
+            ("0.0.0.0:8700", false, true),
+            ("[::]:8700", false, true),
+            ("192.0.2.1:8700", false, true),
+            ("0.0.0.0:8700", true, false),
+        ] {
+            assert_eq!(listen_is_plain(listen, tls), plain, "{listen}");
+        }
+    }
 }

@@ -103,8 +103,11 @@ impl Visit {
 }
 
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
-pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    let here = app.config.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
+pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+    let (app, headers) = (ask.app, ask.headers);
+    // Behind a proxy on the same machine the listener is on loopback and the caller is not.
+    let listens_here = app.config.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
+    let here = listens_here && ask.client.is_local();
     if !(app.config.open_creation || here && app.config.public_url.is_none()) {
         auth::operator(&app, &headers)?;
     }
@@ -223,7 +226,7 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
     let caller = rialto_node::Caller { bearer: Some(hash), ..rialto_node::Caller::default() };
     // One that has expired resolves to nothing.
     network.look(&std::sync::Arc::new(caller), Look::Workspace).await.map_err(|_| unknown())?;
-    let base = app.base_url(headers.get(header::HOST).and_then(|h| h.to_str().ok()));
+    let base = app.base_url(&headers);
     Ok(wire::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
     })))
