@@ -65,7 +65,15 @@ pub fn router(app: &App) -> Router {
     if let Ok(reflection) = reflection {
         routes.add_service(reflection);
     }
-    routes.routes().into_axum_router().reset_fallback()
+    routes.routes().into_axum_router().reset_fallback().layer(axum::middleware::map_response(refused_in_our_words))
+}
+
+/// Gives refusals that the gRPC library makes itself (a message that is too large or cannot be read) our status and trailer.
+async fn refused_in_our_words(response: axum::response::Response) -> axum::response::Response {
+    match Status::from_header_map(response.headers()).and_then(|status| map::foreign_refusal(&status)) {
+        Some(ours) => ours.into_http(),
+        None => response,
+    }
 }
 
 impl Service {

@@ -1,6 +1,6 @@
 //! `Connect`: the stream conversation as protobuf events both ways.
 
-use super::map::{Gathered, events_of, refused};
+use super::map::{Gathered, events_of, foreign_refusal, refused};
 use super::{Events, pb};
 use crate::app::App;
 use crate::auth::{self, Params};
@@ -42,7 +42,7 @@ pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -
     let first = match tokio::time::timeout(JOIN_WITHIN, incoming.message()).await {
         Ok(Ok(Some(event))) => event,
         Ok(Ok(None)) => return Err(refused(&ErrorCode::JoinRequired.into(), None)),
-        Ok(Err(status)) => return Err(status),
+        Ok(Err(status)) => return Err(foreign_refusal(&status).unwrap_or(status)),
         Err(_) => return Err(refused(&ErrorCode::JoinRequired.into(), None)),
     };
     let named = std::str::from_utf8(&first.network).map_err(|_| {
@@ -126,7 +126,9 @@ async fn gather(incoming: &mut Streaming<pb::Event>, events: &mut Gathered) -> O
         loop {
             match Pin::new(&mut *incoming).poll_next(cx) {
                 Poll::Ready(Some(Ok(event))) => events.push(&event),
-                Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(Some(status))),
+                Poll::Ready(Some(Err(status))) => {
+                    return Poll::Ready(Some(Some(foreign_refusal(&status).unwrap_or(status))));
+                }
                 Poll::Ready(None) => return Poll::Ready(Some(None)),
                 Poll::Pending if events.is_empty() => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(None),

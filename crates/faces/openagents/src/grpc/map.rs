@@ -4,8 +4,8 @@ use super::pb;
 use crate::error::statuses;
 use crate::stream::Frame;
 use prost::Message as _;
-use rialto_model::Fault;
 use rialto_model::json::push_string_bytes;
+use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Texts;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
@@ -111,6 +111,24 @@ pub(super) fn refused(fault: &Fault, event_id: Option<&str>) -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert_bin("rialto-error-bin", MetadataValue::from_bytes(&error_of(fault, event_id).encode_to_vec()));
     Status::with_metadata(Code::from_i32(code), fault.to_string(), metadata)
+}
+
+/// What a refusal of the gRPC library is in our words: a message beyond the limit, or one that is no message of the call.
+/// None for our own refusals, and for what is none.
+pub(super) fn foreign_refusal(status: &Status) -> Option<Status> {
+    if status.code() == Code::Ok || status.metadata().contains_key("rialto-error-bin") {
+        return None;
+    }
+    let text = status.message();
+    if text.contains("length too large") {
+        let text = format!("a message is at most {} bytes; send fewer events at a time", limits::BATCH_BYTES_MAX);
+        return Some(refused(&Fault::new(ErrorCode::TooLarge, text), None));
+    }
+    if text.contains("decode Protobuf") || text.contains("decoding Protobuf") {
+        let text = "the message cannot be read as the one this call takes";
+        return Some(refused(&Fault::new(ErrorCode::InvalidArgument, text), None));
+    }
+    None
 }
 
 #[cfg(test)]
