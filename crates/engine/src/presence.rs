@@ -5,7 +5,7 @@ use crate::mods::analytics::Analytics;
 use crate::mods::rate_limiter::Buckets;
 use crate::state::{ChannelId, MemberId};
 use crate::work::UnitNo;
-use rialto_model::{Fault, Millis, limits};
+use rialto_model::{Fault, Millis, Role, limits};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A call within this time counts as being there.
@@ -107,6 +107,8 @@ pub struct Live {
     pub analytics: Option<Box<Analytics>>,
     /// The last refusals.
     pub refusals: VecDeque<Refusal>,
+    /// Who came or went since everybody was last told, in a network that tells all changes together.
+    pub(crate) presence_changes: BTreeMap<Box<str>, (Role, bool)>,
     /// Makes ids of signals unique.
     pub signals: u64,
     /// When history was last purged, steady time.

@@ -6,7 +6,7 @@ use crate::presence::Live;
 use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{ChannelId, MemberId, State};
-use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility};
+use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility, limits};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -163,7 +163,8 @@ pub(crate) fn mod_event(
     })));
 }
 
-/// Tells everybody that a member came or went.
+/// Tells everybody that a member came or went: at once in a small network, with the next tick in a large one, where each change told
+/// to each member would cost the square of their number.
 pub(crate) fn presence_signal(
     state: &State,
     live: &mut Live,
@@ -173,9 +174,31 @@ pub(crate) fn presence_signal(
     now: Clock,
     fx: &mut Effects,
 ) {
-    let status = if online { "online" } else { "offline" };
-    let payload = json!({ "address": address, "status": status, "role": role.as_str() });
-    fx.after.push(server_signal(state, live, "rialto.member.status", &payload, now));
+    if state.member_count() > limits::PRESENCE_EACH_MEMBERS_MAX {
+        live.presence_changes.insert(address.into(), (role, online));
+        return;
+    }
+    fx.after.push(server_signal(state, live, MEMBER_STATUS, &status_of(address, role, online), now));
+}
+
+/// Tells everybody of all who came or went since the last time, in one signal: the first as ever, some more by name, the rest by number.
+pub(crate) fn presence_changes(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    let changes = std::mem::take(&mut live.presence_changes);
+    let mut all = changes.iter().map(|(address, (role, online))| status_of(address, *role, *online));
+    let Some(mut payload) = all.next() else { return };
+    let others: Vec<serde_json::Value> = all.take(limits::PRESENCE_NAMED_MAX - 1).collect();
+    let unnamed = changes.len().saturating_sub(1 + others.len());
+    if let Some(map) = payload.as_object_mut().filter(|_| !others.is_empty()) {
+        map.insert("others".into(), json!(others));
+        map.insert("unnamed".into(), json!(unnamed));
+    }
+    fx.after.push(server_signal(state, live, MEMBER_STATUS, &payload, now));
+}
+
+const MEMBER_STATUS: &str = "rialto.member.status";
+
+fn status_of(address: &str, role: Role, online: bool) -> serde_json::Value {
+    json!({ "address": address, "status": if online { "online" } else { "offline" }, "role": role.as_str() })
 }
 
 /// Ids of what has no position: unique while the process lives.

@@ -41,6 +41,7 @@ const PURGE_STRIDE: Seq = 1000;
 pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
+    server_events::presence_changes(state, live, now, fx);
     end_idle_sessions(state, live, now, fx);
     own::end_quiet(state, now, fx);
     undeliverable(state, now, fx);

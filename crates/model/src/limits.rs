@@ -20,6 +20,10 @@ pub const EVENT_TYPE_CHARS_MAX: usize = 128;
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 /// Members of one network; more is `network_full`.
 pub const MEMBERS_MAX: usize = 10_000;
+/// Members up to which a network tells everybody at once of each one that comes or goes; a larger one tells once a second, all together.
+pub const PRESENCE_EACH_MEMBERS_MAX: usize = 256;
+/// Members named in one such notice; how many more there were is said.
+pub const PRESENCE_NAMED_MAX: usize = 32;
 /// Sessions one human may hold; more is `too_many_sessions`.
 pub const HUMAN_SESSIONS_MAX: usize = 16;
 /// Channels of one network; more is `network_full`.

@@ -3,7 +3,8 @@
 use crate::world::{Join, TOKEN, World, outcome, sha};
 use expect_test::expect;
 use rialto_engine::{Caller, Dialect, Principal};
-use serde_json::json;
+use rialto_model::limits;
+use serde_json::{Value, json};
 
 fn hello() -> serde_json::Value {
     json!({ "type": "x.y", "target": "core" })
@@ -210,4 +211,46 @@ fn presence_follows_calls_and_streams() {
     let now = world.now;
     world.engine.live.stream(0, false, now);
     assert!(!online(&world), "a closed stream is an absence at once");
+}
+
+#[test]
+fn presence_each_members_max_and_presence_named_max_are_the_limits() {
+    let mut world = World::plain();
+    let count = |world: &World| crate::world::signals(world, "rialto.member.status").len();
+    let mut told = 0;
+    for n in 0..=limits::PRESENCE_EACH_MEMBERS_MAX {
+        world.join(&format!("agent:m{n:05}"));
+        told += count(&world);
+    }
+    assert_eq!(told, limits::PRESENCE_EACH_MEMBERS_MAX + 1, "in a small network each is told of at once");
+    // Ten thousand joins would be fifty million signals if each were told to each.
+    for n in 0..500 {
+        world.join(&format!("agent:n{n:05}"));
+        assert_eq!(count(&world), 0, "in a large one they are gathered");
+    }
+    world.act("agent:n00000", "network.agent.leave", json!({})).unwrap();
+    world.pass(1000);
+    let signals = crate::world::signals(&world, "rialto.member.status");
+    assert_eq!(signals.len(), 1, "and told once");
+    let payload: Value = serde_json::from_str(signals[0].payload()).unwrap();
+    assert_eq!(
+        (&payload["address"], &payload["status"]),
+        (&json!("agent:n00000"), &json!("offline")),
+        "as they are now"
+    );
+    let others = payload["others"].as_array().unwrap();
+    assert_eq!(others.len(), limits::PRESENCE_NAMED_MAX - 1);
+    assert_eq!(others[0], json!({ "address": "agent:n00001", "status": "online", "role": "member" }));
+    assert_eq!(payload["unnamed"], json!(500 - limits::PRESENCE_NAMED_MAX));
+    world.pass(1000);
+    assert_eq!(count(&world), 0, "once");
+    world.act("agent:n00001", "network.agent.leave", json!({})).unwrap();
+    world.pass(1000);
+    let signals = crate::world::signals(&world, "rialto.member.status");
+    let payload: Value = serde_json::from_str(signals[0].payload()).unwrap();
+    assert_eq!(
+        payload,
+        json!({ "address": "agent:n00001", "status": "offline", "role": "member" }),
+        "one alone reads as ever"
+    );
 }
