@@ -158,16 +158,21 @@ async fn a_reader_too_far_behind_is_told_that_its_stream_ended() {
     let alice = Stream::of(&network, "agent:alice").await;
     let mut bob = Stream::new(&network, 2);
     bob.send(&[join("agent:bob")]).await;
+    let mut head = network.head();
     for i in 0..8 {
+        head.borrow_and_update();
         alice.send(&[note(&format!("n{i}"), "agent:bob")]).await;
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        // Each in a commit of its own.
+        head.changed().await.unwrap();
     }
-    let mut heard = bob.heard().await;
-    if heard.closed.is_none() {
-        tokio::time::sleep(Duration::from_millis(1100)).await;
-        heard = bob.heard().await;
-    }
-    assert_eq!(heard.closed, Some(ErrorCode::RateLimited));
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let closed = loop {
+        match bob.heard().await.closed {
+            Some(code) => break code,
+            None => assert!(tokio::time::Instant::now() < deadline, "nobody told it"),
+        }
+    };
+    assert_eq!(closed, ErrorCode::RateLimited);
     // Nothing is lost: it comes with the next stream.
     let mut again = Stream::new(&network, 64);
     again.send(&[join("agent:bob")]).await;
@@ -181,8 +186,10 @@ async fn a_position_that_was_never_reached_is_unknown_and_acks_nothing() {
     let alice = Stream::of(&network, "agent:alice").await;
     let bob = Stream::of(&network, "agent:bob").await;
     network.close_stream(bob.connection).await;
+    let mut committed = network.head();
+    committed.borrow_and_update();
     alice.send(&[note("n1", "agent:bob")]).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    committed.changed().await.unwrap();
     let head = *network.head().borrow();
     for cursor in [head + 1, u64::MAX] {
         let refused = network.cursor(&format!("seq:{cursor}"), false).await.unwrap_err();
@@ -274,7 +281,11 @@ async fn after_the_disk_heals_positions_have_no_gap() {
         }
         let heard = alice.heard_of(20).await;
         assert_eq!(heard.answers.len(), 20, "{heard:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        while !network.is_ready() {
+            assert!(tokio::time::Instant::now() < deadline, "the log was not reopened");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         alice = Stream::of(&network, "agent:alice").await;
         accepted.push(heard.answers.iter().filter(|a| a.is_ok()).count());
     }

@@ -4,143 +4,12 @@
 
 mod common;
 
+use common::client::{Client, SOON, Said};
 use common::{Server, server};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
-
-/// Far more than anything here takes.
-const SOON: Duration = Duration::from_secs(60);
-
-/// What the server said.
-#[derive(Debug, PartialEq)]
-enum Said {
-    Event(Box<Value>),
-    Close(u16, String),
-    Gone,
-}
-
-/// A client that decides how much it reads.
-struct Client {
-    stream: TcpStream,
-    input: Vec<u8>,
-    /// Bytes read at once.
-    gulp: usize,
-}
-
-impl Client {
-    async fn connect(server: &Server, tiny: bool) -> Client {
-        let socket = TcpSocket::new_v4().unwrap();
-        if tiny {
-            socket.set_recv_buffer_size(1).unwrap();
-        }
-        let mut stream = socket.connect(server.addr).await.unwrap();
-        let admin = server.node.admin_secret().expose();
-        let upgrade = format!(
-            "GET /ws/main?token={admin} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-            server.addr
-        );
-        stream.write_all(upgrade.as_bytes()).await.unwrap();
-        let mut client = Client { stream, input: Vec::new(), gulp: if tiny { 700 } else { 64 << 10 } };
-        while !client.input.ends_with(b"\r\n\r\n") {
-            assert!(client.read().await, "no upgrade: {}", String::from_utf8_lossy(&client.input));
-        }
-        client.input.clear();
-        client
-    }
-
-    async fn join(server: &Server, name: &str, tiny: bool) -> Client {
-        let mut client = Client::connect(server, tiny).await;
-        let payload = json!({ "window": 4096 });
-        let join =
-            json!({ "id": "join", "type": "network.agent.join", "source": name, "target": "core", "payload": payload });
-        client.send(&join).await;
-        client.answer("join").await;
-        client
-    }
-
-    async fn frame(&mut self, opcode: u8, data: &[u8]) {
-        let mut out = vec![0x80 | opcode, 0x80 | 127];
-        out.extend_from_slice(&(data.len() as u64).to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(data);
-        if data.len() < 126 {
-            out.splice(1..10, [0x80 | u8::try_from(data.len()).unwrap()]);
-        }
-        self.stream.write_all(&out).await.unwrap();
-    }
-
-    async fn send(&mut self, event: &Value) {
-        self.frame(1, event.to_string().as_bytes()).await;
-    }
-
-    async fn read(&mut self) -> bool {
-        let mut piece = vec![0; self.gulp];
-        let read = tokio::time::timeout(SOON, self.stream.read(&mut piece)).await.unwrap().unwrap_or(0);
-        self.input.extend_from_slice(&piece[..read]);
-        read > 0
-    }
-
-    async fn next(&mut self) -> Said {
-        loop {
-            let (len, from) = match self.input.get(1) {
-                Some(126) if self.input.len() >= 4 => (u16::from_be_bytes([self.input[2], self.input[3]]).into(), 4),
-                Some(127) if self.input.len() >= 10 => {
-                    (usize::try_from(u64::from_be_bytes(self.input[2..10].try_into().unwrap())).unwrap(), 10)
-                }
-                Some(short) if *short < 126 => (usize::from(*short), 2),
-                _ => (usize::MAX - 16, 16),
-            };
-            if self.input.len() < from + len {
-                if !self.read().await {
-                    return Said::Gone;
-                }
-                continue;
-            }
-            let frame: Vec<u8> = self.input.drain(..from + len).collect();
-            let data = &frame[from..];
-            match frame[0] {
-                0x81 => return Said::Event(serde_json::from_slice(data).unwrap()),
-                0x88 => {
-                    let reason = String::from_utf8(data[2..].to_vec()).unwrap();
-                    return Said::Close(u16::from_be_bytes([data[0], data[1]]), reason);
-                }
-                0x89 | 0x8A => {}
-                other => panic!("a frame that begins with {other:#x}: the bytes are out of step"),
-            }
-        }
-    }
-
-    async fn event(&mut self) -> Value {
-        match self.next().await {
-            Said::Event(event) => *event,
-            end @ (Said::Close(..) | Said::Gone) => panic!("an event was expected, not {end:?}"),
-        }
-    }
-
-    /// Waits for the ack of an event, past others.
-    async fn answer(&mut self, id: &str) {
-        loop {
-            let event = self.event().await;
-            if event["metadata"]["in_reply_to"] == id {
-                return assert_eq!(event["type"], "network.event.ack", "{event}");
-            }
-        }
-    }
-
-    /// Receives notes `from..to`, in order.
-    async fn notes(&mut self, from: usize, to: usize) {
-        let mut next = from;
-        while next < to {
-            let event = self.event().await;
-            if event["type"] == "app.note" {
-                assert_eq!(event["id"], format!("n{next}"), "out of order");
-                next += 1;
-            }
-        }
-    }
-}
+use tokio::net::TcpStream;
 
 /// Sends notes of about 2 KiB, fifty to a frame.
 async fn publish(sender: &mut Client, from: usize, to: usize) {
@@ -173,7 +42,9 @@ async fn a_reader_that_stalls_in_a_shared_block_gets_the_rest_of_it_and_others_d
     // Two notes later it stalls again, in the middle of one.
     tiny.notes(0, 2).await;
     tiny.read().await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // It reads nothing while others are served.
+    sender.send(&json!({ "id": "meanwhile", "type": "app.note", "target": "core" })).await;
+    sender.answer("meanwhile").await;
     tiny.notes(2, NOTES).await;
     server.stop.cancel();
     server.node.stop().await;

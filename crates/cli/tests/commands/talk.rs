@@ -25,9 +25,8 @@ fn mail_waits_is_read_and_acked() {
 #[test]
 fn inbox_waits_for_mail() {
     let node = Node::start();
-    node.line("inbox --as bob").ok();
     let waiting = Running::start(node.command(&["inbox", "--as", "bob", "--wait", "20", "--json"]));
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    until("bob to come", || node.line("who --json").out.contains("agent:bob").then_some(()));
     let started = std::time::Instant::now();
     node.line("send bob wake --as alice --id wake-1").ok();
     assert!(waiting.rest().contains("wake-1"));
@@ -87,19 +86,32 @@ fn tail_follows_over_a_restart() {
     let mut node = Node::start_with(&["--listen", &free_port()]);
     node.line("send channel/general before --as alice").ok();
     let tail = Running::start(node.command(&["tail", "channel/general", "--json", "--as", "bob"]));
-    until("bob to listen", || node.line("who --json").out.contains("agent:bob").then_some(()));
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    node.line("send channel/general first --as alice --id tail-1").ok();
+    until("bob to come", || node.line("who --json").out.contains("agent:bob").then_some(()));
+    // It follows once something that is said comes out.
+    let mut said = 0;
+    until("the tail", || {
+        said += 1;
+        node.words(&["send", "channel/general", "probe", "--as", "alice", "--id", &format!("probe-{said}")]).ok();
+        tail.line_within(std::time::Duration::from_millis(100))
+    });
     node.line("send bob private --as alice --id tail-private").ok();
-    assert!(tail.line().contains("tail-1"));
+    node.line("send channel/general first --as alice --id tail-1").ok();
+    loop {
+        let line = tail.line();
+        assert!(!line.contains("tail-private"), "{line}");
+        if line.contains("tail-1") {
+            break;
+        }
+    }
     node.kill();
     node.restart();
     node.line("send channel/general second --as alice --id tail-2").ok();
     assert!(tail.line().contains("tail-2"));
     // With a beginning, the past comes first.
     let tail = Running::start(node.command(&["tail", "channel/general", "--since", "1h"]));
+    let mut lines = std::iter::from_fn(|| Some(tail.line())).filter(|line| !line.ends_with("probe"));
     for said in ["before", "first", "second"] {
-        let line = tail.line();
+        let line = lines.next().unwrap();
         assert!(line.ends_with(said), "{line}");
     }
 }

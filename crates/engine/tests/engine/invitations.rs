@@ -59,6 +59,30 @@ fn only_the_invited_join() {
 }
 
 #[test]
+fn a_live_name_is_not_taken_with_another_invitation() {
+    let mut world = world();
+    assert_eq!(
+        world.state().book.settings.takeover,
+        rialto_model::network::Takeover::Last,
+        "whatever the setting says"
+    );
+    invite(&mut world, "agent:a", "core", json!({ "max_uses": 9 })).unwrap();
+    for name in ["agent:c", HUMAN] {
+        assert_eq!(join(&mut world, name, Some("secret")), "ok");
+        let session = world.secrets[name].clone();
+        assert_eq!(join(&mut world, name, Some("secret")), "address_taken", "{name}");
+        assert_eq!(join(&mut world, name, None), "address_taken", "{name}");
+        let wrong = Join { session: Some("guess".into()), ..with(Some("secret")) };
+        assert_eq!(outcome(&world.try_join(name, wrong)), "address_taken", "{name}");
+        let own = Join { session: Some(session), ..with(None) };
+        assert_eq!(outcome(&world.try_join(name, own)), "ok", "its last session proves it");
+    }
+    // A refused try uses nothing up.
+    let invites: Vec<u32> = world.state().book.invites.values().map(|invite| invite.uses_left).collect();
+    assert_eq!(invites, [7]);
+}
+
+#[test]
 fn an_invitation_ends_by_time_use_refusal_and_revocation() {
     let mut world = world();
     world.fresh = "short";

@@ -1,5 +1,8 @@
 //! A node in memory behind a real listener.
 
+#[allow(dead_code, reason = "for the tests that speak WebSocket")]
+pub(crate) mod client;
+
 use rialto_model::network::Preset;
 use rialto_node::{CreateNetwork, Node};
 use rialto_openagents::{App, Door, FaceConfig};
