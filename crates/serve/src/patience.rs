@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::Service;
 use rialto_openagents::Beneath;
 use std::future::Future;
@@ -15,6 +15,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+/// An answer with a body of more bytes, or of nobody knows how many, may take longer than a connection may be idle.
+const SHORT_ANSWER_BYTES: u64 = 64 << 10;
 
 /// How long is waited.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,8 @@ struct Shared {
     begun: AtomicU64,
     /// Requests that were answered.
     answered: AtomicU64,
+    /// The last answer goes on for a while: a stream of events, a file.
+    long_answer: AtomicBool,
     /// HTTP/2 and upgraded connections have their own ways to find out who is gone.
     exempt: AtomicBool,
 }
@@ -81,6 +86,13 @@ impl<S> Watched<S> {
     /// The connection itself, watched no longer.
     pub(crate) fn into_inner(self) -> S {
         self.inner
+    }
+
+    /// Notes that bytes went out: a connection is not idle while a long answer is on its way.
+    fn wrote(&mut self, result: &Poll<std::io::Result<usize>>) {
+        if matches!(result, Poll::Ready(Ok(n)) if *n > 0) && self.shared.long_answer.load(Ordering::Acquire) {
+            self.due = Instant::now() + self.patience.idle;
+        }
     }
 
     /// Notes that bytes came.
@@ -143,7 +155,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
+        let result = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.wrote(&result);
+        result
     }
 
     fn poll_write_vectored(
@@ -151,7 +165,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         parts: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, parts)
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
+        self.wrote(&result);
+        result
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -185,6 +201,8 @@ where
         if answer.as_ref().is_ok_and(|a| a.status() == StatusCode::SWITCHING_PROTOCOLS) {
             self.shared.exempt.store(true, Ordering::Release);
         }
+        let size = answer.as_ref().map_or(Some(0), |a| a.body().size_hint().exact());
+        self.shared.long_answer.store(size.is_none_or(|size| size > SHORT_ANSWER_BYTES), Ordering::Release);
         self.shared.answered.fetch_add(1, Ordering::AcqRel);
         Poll::Ready(answer)
     }
@@ -246,6 +264,25 @@ mod tests {
         peer.write_all(b"G").await.unwrap();
         io.read_u8().await.unwrap();
         assert_eq!(ends(&mut io).await.0, "headers took too long", "of a request that was begun");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_answer_is_not_idle_while_it_goes_out() {
+        let (mut peer, mut io, shared) = watched();
+        peer.write_all(b"G").await.unwrap();
+        io.read_u8().await.unwrap();
+        shared.begun.fetch_add(1, Ordering::AcqRel);
+        shared.long_answer.store(true, Ordering::Release);
+        shared.answered.fetch_add(1, Ordering::AcqRel);
+        for _ in 0..10 {
+            let quiet = tokio::time::timeout(PATIENCE.idle / 2, io.read_u8()).await;
+            assert!(quiet.is_err(), "a piece goes out now and then: {quiet:?}");
+            io.write_all(b"piece").await.unwrap();
+            peer.read_exact(&mut [0; 5]).await.unwrap();
+        }
+        let (why, took) = ends(&mut io).await;
+        assert_eq!(why, "nothing was asked any more");
+        assert!(took >= PATIENCE.idle, "{took:?}");
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use rialto_node::{EventRecord, Inbox, Out, Query, View, outbox};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
 /// A comment is sent after this long without an event.
@@ -116,6 +117,8 @@ impl Reader {
         if !self.send(RETRY.to_owned()).await {
             return;
         }
+        // Kept over commits that are not for this reader: it hears of the stream every so often whatever others do.
+        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
         loop {
             head.borrow_and_update();
             let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
@@ -133,21 +136,23 @@ impl Reader {
                 let (id, name) = (record.event.id(), self.name(record.event.kind()));
                 chunk.push_str(&format!("id: {id}\nevent: {name}\ndata: {}\n\n", wire::event_json(record, marks)));
             }
-            if !chunk.is_empty() && !self.send(chunk).await {
-                return;
+            if !chunk.is_empty() {
+                if !self.send(chunk).await {
+                    return;
+                }
+                quiet.reset();
             }
             if result.has_more {
                 continue;
             }
-            if !self.wait(&mut head, &mut signals).await {
+            if !self.wait(&mut head, &mut signals, &mut quiet).await {
                 return;
             }
         }
     }
 
     /// Passes signals on until something was committed; false when it is over.
-    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut Inbox) -> bool {
-        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
+    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut Inbox, quiet: &mut Interval) -> bool {
         loop {
             tokio::select! {
                 changed = head.changed() => {
