@@ -3,7 +3,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Query, View};
+use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::json;
 use std::sync::Arc;
@@ -20,6 +20,30 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
     Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
+}
+
+/// A stream that has joined: its connection, and where its answers come.
+async fn stream(network: &Network, name: &str) -> (u64, Outbox, Inbox) {
+    let (outbox, mut inbox) = rialto_node::outbox(1 << 16);
+    let connection = network.connection();
+    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
+    let event = json!({ "type": "network.agent.join", "source": format!("agent:{name}"), "target": "core" });
+    network.emit_stream(connection, &operator, event.to_string().into(), &outbox).await.unwrap();
+    answers(&mut inbox, 1).await;
+    (connection, outbox, inbox)
+}
+
+/// Waits for so many answers.
+async fn answers(inbox: &mut Inbox, wanted: usize) {
+    let mut answered = 0;
+    while answered < wanted {
+        for out in inbox.recv().await.unwrap() {
+            if let Out::Answers(list) = out {
+                list.iter().for_each(|a| assert!(a.result.is_ok(), "{:?}", a.result));
+                answered += list.len();
+            }
+        }
+    }
 }
 
 /// Sources of all notes, in the order of their commit.
@@ -43,35 +67,29 @@ async fn committed(network: &Network) -> Vec<String> {
 async fn a_flood_on_one_connection_does_not_hold_up_the_others() {
     let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Plain)).await.unwrap();
-    let flooder = join(&network, "flood").await;
+    let requester = join(&network, "requester").await;
+    let mut flood = stream(&network, "flood").await;
     let mut polite = Vec::new();
     for n in 0..POLITE {
-        polite.push(join(&network, &format!("polite-{n}")).await);
+        polite.push(stream(&network, &format!("polite-{n}")).await);
     }
     let note = json!({ "type": "app.note", "target": "core", "payload": {} }).to_string();
-    let (outbox, mut answers) = rialto_node::outbox(1 << 16);
-    let flood = network.connection();
+    let nobody = Arc::new(Caller::default());
     for _ in 0..FLOOD / 64 {
         let texts = std::iter::repeat_n(note.clone(), 64).collect();
-        network.emit_stream(flood, &flooder, texts, &outbox).await.unwrap();
+        network.emit_stream(flood.0, &nobody, texts, &flood.1).await.unwrap();
     }
-    for caller in &polite {
+    for (connection, outbox, _) in &polite {
         let texts = std::iter::repeat_n(note.clone(), 10).collect();
-        network.emit_stream(network.connection(), caller, texts, &outbox).await.unwrap();
+        network.emit_stream(*connection, &nobody, texts, outbox).await.unwrap();
     }
     // A request that comes last of all.
-    let asked = network.emit(&polite[0], note.clone().into()).await.unwrap();
+    let asked = network.emit(&requester, note.clone().into()).await.unwrap();
     assert!(asked[0].result.is_ok());
-
     let total = FLOOD + POLITE * 10 + 1;
-    let mut answered = 0;
-    while answered < total - 1 {
-        for out in answers.recv().await.unwrap() {
-            if let rialto_node::Out::Answers(list) = out {
-                assert!(list.iter().all(|a| a.result.is_ok()));
-                answered += list.len();
-            }
-        }
+    answers(&mut flood.2, FLOOD).await;
+    for (_, _, inbox) in &mut polite {
+        answers(inbox, 10).await;
     }
     let order = committed(&network).await;
     assert_eq!(order.len(), total);

@@ -1,6 +1,8 @@
 //! Mods that run elsewhere: who waits for them and who does not, what becomes of those that do not answer.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "mods/atomic.rs"]
+mod atomic;
 #[path = "mods/seeds.rs"]
 mod seeds;
 

@@ -71,7 +71,7 @@ fn a_live_name_is_not_taken_with_another_invitation() {
         assert_eq!(join(&mut world, name, Some("secret")), "ok");
         let session = world.secrets[name].clone();
         assert_eq!(join(&mut world, name, Some("secret")), "address_taken", "{name}");
-        assert_eq!(join(&mut world, name, None), "address_taken", "{name}");
+        assert_eq!(join(&mut world, name, None), "invite_required", "{name}");
         let wrong = Join { session: Some("guess".into()), ..with(Some("secret")) };
         assert_eq!(outcome(&world.try_join(name, wrong)), "address_taken", "{name}");
         let own = Join { session: Some(session), ..with(None) };

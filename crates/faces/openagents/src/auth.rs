@@ -120,26 +120,21 @@ pub(crate) fn call_to_join(
             None => app.node.default_network().ok_or_else(no_network)?,
         },
     };
-    let claimed = match claimed {
-        None => None,
-        Some(text) => Some(
-            NetworkId::parse(network.id())
-                .and_then(|own| Address::parse_in(&text, &own))
-                .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("agent_id"))?
-                .as_str()
-                .into(),
-        ),
-    };
     let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
-    let caller = Caller {
-        operator,
-        bearer: bearer.filter(|_| !operator),
-        session,
-        claimed,
-        dialect,
-        stream: None,
-        trace: trace(headers),
-    };
+    let bearer = bearer.filter(|_| !operator);
+    let mut caller = Caller { operator, bearer, session, claimed: None, dialect, stream: None, trace: trace(headers) };
+    if let Some(text) = claimed {
+        let address = NetworkId::parse(network.id()).and_then(|own| Address::parse_in(&text, &own));
+        caller.claimed = match address {
+            Ok(address) => Some(address.as_str().into()),
+            // The refusal would tell that the network is there.
+            Err(_) if network.is_hidden_from(&caller) => return Err(no_network()),
+            Err(e) => {
+                let what = format!("{text:?}: {e}");
+                return Err(Fault::new(ErrorCode::InvalidAddress, what).field("agent_id").into());
+            }
+        };
+    }
     Ok(Call { network, caller: Arc::new(caller), compat })
 }
 

@@ -4,7 +4,7 @@
 pub(crate) mod client;
 
 use rialto_model::network::Preset;
-use rialto_node::{CreateNetwork, Node};
+use rialto_node::{CreateNetwork, Host, Node, Parts};
 use rialto_openagents::{App, Door, FaceConfig};
 use rialto_serve::Listener;
 use rialto_store::MemoryStore;
@@ -20,7 +20,17 @@ pub(crate) struct Server {
 
 /// A server that takes so many connections.
 pub(crate) async fn server(connections_max: usize) -> Server {
-    let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
+    serve(Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap(), connections_max).await
+}
+
+/// A server on another machine than this one, such as one whose clock is moved by hand.
+#[allow(dead_code, reason = "for the tests that move time")]
+pub(crate) async fn server_on(host: Host) -> Server {
+    let parts = Parts { host, ..Parts::over(Arc::new(MemoryStore::new())) };
+    serve(Node::open_with(parts).await.unwrap(), 100).await
+}
+
+async fn serve(node: Node, connections_max: usize) -> Server {
     node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
     let addr = listener.local_addr().unwrap();
