@@ -148,10 +148,15 @@ pub(crate) fn decide(
             if *seq == 0 || *seq > state.book.head {
                 return Err(ErrorCode::CursorUnknown.into());
             }
-            if !state.book.redacted.contains(seq) {
+            let copies = dead::copies_of(state, *seq);
+            for seq in std::iter::once(seq).chain(&copies).filter(|seq| !state.book.redacted.contains(seq)) {
                 fx.change(Change::Redacted { seq: *seq });
             }
-            Ok(json!({ "seq": seq, "status": "redacted" }))
+            let mut answer = json!({ "seq": seq, "status": "redacted" });
+            if let Some(map) = answer.as_object_mut().filter(|_| !copies.is_empty()) {
+                map.insert("copies".into(), json!(copies));
+            }
+            Ok(answer)
         }
         AdminOp::RetryDead(seq, recipient, original) => {
             dead::retry(state, *seq, recipient, original.as_deref(), now, fx)

@@ -3,12 +3,14 @@
 //! A delivery that ended stays ended. Sending again makes a new event for that one recipient, with the content, source and target
 //! of the first one, a life of its own, and `rialto.retry_of` in its metadata.
 
+use crate::emit::TTL_MS_MAX;
 use crate::input::{Clock, Effects};
 use crate::mods::persistence;
 use crate::record::{Change, EventRecord, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{DeadLetter, Member, MemberId, State};
 use rialto_model::json::push_string;
+use rialto_model::metadata::Metadata;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Seq, Visibility};
 use serde_json::{Value, json};
@@ -98,6 +100,23 @@ pub(crate) fn put_away(
     Ok(json!({ "dropped": dropped, "has_more": has_more }))
 }
 
+/// The events that were sent again with the content of this one, and with theirs.
+pub(crate) fn copies_of(state: &State, seq: Seq) -> Vec<Seq> {
+    let mut all = vec![seq];
+    let mut at = 0;
+    while let Some(from) = all.get(at).copied() {
+        at += 1;
+        let copies = state.book.dead_letters.iter().filter(|d| d.seq == from).filter_map(|d| d.retried_as);
+        for copy in copies {
+            // Copies come later than what they are made from, so this ends.
+            if !all.contains(&copy) {
+                all.push(copy);
+            }
+        }
+    }
+    all.split_off(1)
+}
+
 /// Applies that letters were dealt with.
 pub(crate) fn settled(state: &mut State, letters: &[(Seq, Box<str>)], retried_as: Option<Seq>) {
     for (seq, recipient) in letters {
@@ -160,7 +179,8 @@ fn copy_for(state: &State, to: MemberId, original: &EventRecord, now: Clock, fx:
         network: &state.book.id,
         visibility: Visibility::Direct,
     };
-    let life = original.dies_at.map(|at| at.saturating_sub(event.timestamp));
+    let asked = Metadata::parse(event.metadata()).ok().and_then(|metadata| metadata.ttl_ms);
+    let life = asked.filter(|ttl| *ttl < state.book.settings.ttl_ms).map(|ttl| ttl.min(TTL_MS_MAX));
     Arc::new(EventRecord {
         event: Event::new(seq, &parts),
         route: Route {
@@ -172,7 +192,7 @@ fn copy_for(state: &State, to: MemberId, original: &EventRecord, now: Clock, fx:
         received: None,
         receipt: false,
         stored: persistence::keeps(state, event.kind()),
-        dies_at: life.map(|life| stamp.saturating_add(life)),
+        dies_at: life.map(|life| now.steady.saturating_add(life)),
         verdicts: Vec::new(),
         more: None,
     })

@@ -31,7 +31,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Mail lives at most this long whatever the sender says.
-const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
+pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 
 /// An event on its way: sender known, envelope valid.
 #[derive(Debug)]

@@ -379,7 +379,12 @@ impl Network {
         let seq = record.event.seq;
         let result = self.admin(AdminOp::Redact(seq)).await?;
         let (store, index, number) = (self.handle.store.clone(), self.handle.index.clone(), self.handle.shared.number);
-        let erased = self.handle.host.blocking(move || erase(store.as_ref(), index.as_deref(), number, seq)).await;
+        // What was sent again from it says the same.
+        let copies = result.get("copies").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64);
+        let all: Vec<Seq> = std::iter::once(seq).chain(copies).collect();
+        let seqs = all.clone();
+        let erase_all = move || seqs.iter().try_for_each(|seq| erase(store.as_ref(), index.as_deref(), number, *seq));
+        let erased = self.handle.host.blocking(erase_all).await;
         let failed = |what: String| {
             tracing::error!(%what, "redaction did not finish");
             Fault::new(
@@ -388,7 +393,9 @@ impl Network {
             )
         };
         erased.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-        let _ = self.handle.commands.send(Command::Forget { seq }).await;
+        for seq in all {
+            let _ = self.handle.commands.send(Command::Forget { seq }).await;
+        }
         Ok(result)
     }
 

@@ -100,6 +100,17 @@ fn what_cannot_be_sent_again_is_refused_by_name() {
     world.join("agent:b");
     assert_eq!(outcome(&retry(&mut world, seq, "agent:b")), "unknown_target");
 
+    // What was sent again is redacted with what it was made from.
+    let (mut world, seq) = with_letter();
+    retry(&mut world, seq, "agent:b").unwrap();
+    let copy = world.head();
+    world.pass(3000);
+    retry(&mut world, copy, "agent:b").unwrap();
+    let second = world.head();
+    let redacted = world.admin(AdminOp::Redact(seq)).unwrap();
+    assert_eq!(redacted["copies"], json!([copy, second]));
+    assert_eq!(world.state().book.redacted.iter().copied().collect::<Vec<_>>(), [seq, copy, second]);
+
     let (mut world, seq) = with_letter();
     world.admin(AdminOp::Redact(seq)).unwrap();
     assert_eq!(outcome(&retry(&mut world, seq, "agent:b")), "cursor_unknown", "what was redacted stays so");
