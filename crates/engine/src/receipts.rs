@@ -2,6 +2,7 @@
 //!
 //! Invariant: one per event and recipient. A sender that is there gets it as a signal; to one that is away it is mail.
 
+use crate::bugs;
 use crate::input::{Clock, Effect, Effects};
 use crate::mods::persistence;
 use crate::presence::Live;
@@ -24,6 +25,9 @@ pub(crate) fn give(
     fx: &mut Effects,
 ) {
     let Some(sender) = state.member(receipt.source).filter(|m| m.is_present()) else { return };
+    if bugs::on("no receipt for who is away") && !live.has_stream(receipt.source) {
+        return;
+    }
     let route = Route { stream: Some(StreamKey::Inbox(receipt.source)), source: Some(by), ..Route::default() };
     let (at, salt) = (state.stamp(now.wall), state.book.salt);
     if live.has_stream(receipt.source) && !sender.is_quiet() {

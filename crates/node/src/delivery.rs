@@ -329,8 +329,7 @@ impl Sessions {
         let signal = Signal::new(event);
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
-            let lagging = live.outbox.room() < limits::OUTBOX_FRAMES_MAX / 2;
-            if !lagging && reaches(state, live.session.member, route) {
+            if !live.outbox.is_half_full() && reaches(state, live.session.member, route) {
                 live.send(Out::Signal(signal.clone()));
                 self.dirty.push(*connection);
             }

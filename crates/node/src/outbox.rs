@@ -183,6 +183,11 @@ impl Outbox {
         self.0.queue.max.saturating_sub(state.batches + state.taken + 1)
     }
 
+    /// Whether more than half of it waits to be read.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.room() < self.0.queue.max / 2
+    }
+
     fn tell(&self) {
         self.0.port.news(&self.0.queue);
     }

@@ -5,7 +5,7 @@
 //! status 1 if anything contradicts the specification.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
-use rialto_sim::world::soak::soak;
+use rialto_sim::world::soak::{Report, soak};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,11 +33,14 @@ fn main() -> ExitCode {
     };
     let folder = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("target/simulator"), PathBuf::from);
     println!("seeds {first} to {} on {threads} threads", first + count - 1);
-    let findings = soak(first, count, threads, TRIES, |found| {
-        println!("{}: {}: {}", found.seed, found.check, found.what);
-        match found.save(&folder) {
-            Ok(path) => println!("  {}", path.display()),
-            Err(error) => println!("  not written to {}: {error}", folder.display()),
+    let findings = soak(first, count, threads, TRIES, |report| match report {
+        Report::Begun(seeds) => println!("{seeds} of {count} seeds"),
+        Report::Found(found) => {
+            println!("{}: {}: {}", found.seed, found.check, found.what);
+            match found.save(&folder) {
+                Ok(path) => println!("  {}", path.display()),
+                Err(error) => println!("  not written to {}: {error}", folder.display()),
+            }
         }
     });
     println!("{} of {count} seeds contradict the specification\n{findings}", findings.count());

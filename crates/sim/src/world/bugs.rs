@@ -19,6 +19,8 @@ pub const BUGS: &[(&str, &str)] = &[
     ("visibility unchecked in history", "engine: history"),
     ("off by one in ranges", "engine: acks"),
     ("ack floor too high", "engine: acks"),
+    ("no receipt for who is away", "engine: receipts"),
+    ("receipt twice", "engine: receipts"),
     ("apply differs from decide", "engine: decide"),
     ("dead letter twice", "engine: tick"),
     ("clock set ahead ends what waits", "engine: deadlines"),

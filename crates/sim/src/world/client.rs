@@ -159,6 +159,8 @@ pub(crate) struct Client {
     pub(crate) address: &'static str,
     pub(crate) session: Option<String>,
     pub(crate) stream: Option<Stream>,
+    /// It has had a stream since the process started.
+    pub(crate) had_stream: bool,
     pub(crate) calls: Vec<Call>,
     /// Plain events it sent, by number.
     pub(crate) sent: Vec<usize>,
@@ -177,6 +179,7 @@ impl Client {
             address,
             session: None,
             stream: None,
+            had_stream: false,
             calls: Vec::new(),
             sent: Vec::new(),
             bytes: BTreeMap::new(),
@@ -208,6 +211,7 @@ impl Client {
 
     /// Its process is gone: what was in flight is never answered.
     pub(crate) fn forget_all(&mut self) -> Vec<Frame> {
+        self.had_stream = false;
         let mut lost: Vec<Frame> = self.stream.take().into_iter().flat_map(|s| s.waiting).collect();
         for call in self.calls.drain(..) {
             match call {

@@ -150,6 +150,7 @@ impl World {
                 doubts: Vec::new(),
                 shaky: false,
                 desk: Desk::default(),
+                receipts: Vec::new(),
             });
         }
         Ok(())

@@ -83,6 +83,8 @@ struct Net {
     shaky: bool,
     /// Its mods that run elsewhere.
     desk: checks::Desk,
+    /// Receipts that came by a stream and were not compared yet, with whose stream it was.
+    receipts: Vec<(&'static str, Arc<rialto_model::Event>)>,
 }
 
 /// A byte that rotted: file, offset, its value now and the bits that changed.

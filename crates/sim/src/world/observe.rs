@@ -1,6 +1,6 @@
 //! Seeing: letting things run, gathering what came out, and comparing it with the oracle.
 
-use super::client::{Acked, Call, Frame, Heard, operator};
+use super::client::{Acked, Call, Client, Frame, Heard, operator};
 use super::oracle::{Letter, Reader, Want, Wrong, wrong};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Fault};
@@ -177,6 +177,9 @@ impl World {
                     self.note(&format!("signal {} {}", event.kind(), event.target()));
                     if event.kind() == "rialto.mod.check" {
                         self.check_came(n, c, &event)?;
+                    } else if event.kind() == "network.event.ack" {
+                        let net = &mut self.nets[n];
+                        net.receipts.push((net.clients[c].address, event));
                     }
                 }
                 Heard::Closed(code) => {
@@ -400,8 +403,16 @@ impl World {
         }
         net.oracle.dead_letters(&letters, now)?;
         net.oracle.purged(book["purged"].as_u64().unwrap_or(0))?;
+        for (to, receipt) in std::mem::take(&mut net.receipts) {
+            net.oracle.receipt_signal(to, &receipt)?;
+        }
+        // Who reads its stream hears of a receipt, who has none finds it in its inbox; who vanished may miss it.
+        let looked_at = net.oracle.looked_input();
+        let reachable = |c: &&Client| c.is_there_since(looked_at) || !c.had_stream;
+        let reachable: Vec<&str> = net.clients.iter().filter(reachable).map(|c| c.address).collect();
         for acked in net.lazy.iter_mut().filter(|acked| !acked.told) {
             acked.told = true;
+            net.oracle.receipts_given(&acked.address, &acked.seqs, acked.up_to, &reachable)?;
             net.oracle.acked(&acked.address, &acked.seqs, acked.up_to, true);
         }
         net.oracle.all_excused_died()

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many contradictions of one check are made short; shrinking takes as long as hundreds of seeds.
 const SHRUNK_PER_CHECK: usize = 3;
+/// Seeds between two reports of how far it is.
+const SEEDS_PER_REPORT: u64 = 10_000;
 
 /// The contradictions of one check.
 #[derive(Debug, Default)]
@@ -46,9 +48,18 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Runs `count` seeds from `first` on as many threads as given. `tell` hears of each contradiction as it is met: the
-/// script, made short if it is one of the first of its check.
-pub fn soak(first: u64, count: u64, threads: usize, tries: usize, tell: impl Fn(&SavedScript) + Sync) -> Findings {
+/// What a soak reports while it runs.
+#[derive(Debug)]
+pub enum Report<'a> {
+    /// So many seeds have begun.
+    Begun(u64),
+    /// A contradiction: the script, made short if it is one of the first of its check.
+    Found(&'a SavedScript),
+}
+
+/// Runs `count` seeds from `first` on as many threads as given. `tell` hears of each contradiction as it is met, and now
+/// and then of how far it is.
+pub fn soak(first: u64, count: u64, threads: usize, tries: usize, tell: impl Fn(Report<'_>) + Sync) -> Findings {
     let next = AtomicU64::new(first);
     let findings = Mutex::new(Findings::default());
     let work = || {
@@ -56,6 +67,9 @@ pub fn soak(first: u64, count: u64, threads: usize, tries: usize, tell: impl Fn(
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= first + count {
                 return;
+            }
+            if (seed - first).is_multiple_of(SEEDS_PER_REPORT) {
+                tell(Report::Begun(seed - first));
             }
             let Some(mut found) = contradiction(seed) else { continue };
             let many = {
@@ -70,7 +84,7 @@ pub fn soak(first: u64, count: u64, threads: usize, tries: usize, tell: impl Fn(
                     findings.groups.entry(found.check.clone()).or_default().shrunk.push(found.clone());
                 }
             }
-            tell(&found);
+            tell(Report::Found(&found));
         }
     };
     std::thread::scope(|scope| {

@@ -138,6 +138,7 @@ impl World {
             opened.waiting.push_back(note);
             opened.send(&network, Texts::from(text)).await;
             client.stream = Some(opened);
+            client.had_stream = true;
         } else {
             let handle = tokio::spawn(async move { network.emit(&stranger(), Texts::from(text)).await });
             client.calls.push(Call::Emit(handle, vec![note]));

@@ -209,7 +209,7 @@ impl Oracle {
         let row = if self.rules.at_least_once { Row::Pending } else { Row::Acked };
         for who in self.recipients(entry.place, entry.source, to) {
             if let Some(member) = self.members.get_mut(who) {
-                member.mail.insert(seq, Mail { row, born, known: now, ttl_ms, ended: self.looks });
+                member.mail.insert(seq, Mail { row, born, known: now, ttl_ms, ended: self.looks, doubted: false });
             }
         }
         self.tape.push(entry);

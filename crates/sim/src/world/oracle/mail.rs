@@ -76,8 +76,11 @@ impl Oracle {
         for member in self.members.iter_mut().filter(|m| m.address == address) {
             for (seq, mail) in &mut member.mail {
                 let tracked = matches!(mail.row, Row::Pending | Row::Acked);
-                if (*seq <= up_to || seqs.contains(seq)) && tracked && self.rules.at_least_once {
-                    mail.row = Row::Maybe;
+                if (*seq <= up_to || seqs.contains(seq)) && self.rules.at_least_once {
+                    mail.doubted = true;
+                    if tracked {
+                        mail.row = Row::Maybe;
+                    }
                 }
             }
         }
@@ -107,31 +110,64 @@ impl Oracle {
 
     /// A receipt is mail of a sender that asked for it, from a recipient that acked, once.
     pub(crate) fn receipt(&mut self, event: &Event, now: u64) -> Result<(), Wrong> {
-        let metadata = |e: &Event| serde_json::from_str::<Value>(e.metadata()).unwrap_or_default();
-        let answered = metadata(event).get("in_reply_to").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (by, to) = (self.who(event.source()), self.who(event.target()));
-        let asked = |e: &&Entry| {
-            e.event.id() == answered && e.source == to && metadata(&e.event).get("receipt") == Some(&Value::Bool(true))
-        };
-        let (Some(by), Some(to)) = (by, to) else {
-            return wrong("receipts", format!("{} is between who is gone", event.json()));
-        };
-        let entries = self.tape.iter().rev().filter(asked).map(|e| e.event.seq);
-        let Some(seq) = entries.clone().find(|seq| !self.receipted.contains(&(*seq, by))) else {
-            let what = if entries.count() == 0 { "was not asked for" } else { "came before" };
-            return wrong("receipts", format!("{} {what}", event.json()));
-        };
+        let (seq, by, to) = self.receipted_event(event)?;
         // It is committed with the ack it tells of: that is not in doubt any more.
-        match self.members.get_mut(by).and_then(|m| m.mail.get_mut(&seq)) {
-            Some(mail) if mail.row != Row::Dead => {
-                mail.row = Row::Acked;
-                mail.ended = self.looks;
-            }
-            other => return wrong("receipts", format!("{} says acked of {:?}", event.json(), other.map(|m| m.row))),
+        if let Some(mail) = self.members.get_mut(by).and_then(|m| m.mail.get_mut(&seq)) {
+            mail.row = Row::Acked;
+            mail.ended = self.looks;
         }
         self.receipted.insert((seq, by));
         let entry = Entry { event: event.clone(), source: Some(by), place: Place::Inbox(to) };
         self.post(entry, None, self.looked.min(now), now, None);
+        Ok(())
+    }
+
+    /// A sender that is there hears of an ack by its stream.
+    pub fn receipt_signal(&mut self, address: &str, event: &Event) -> Result<(), Wrong> {
+        let (seq, by, to) = self.receipted_event(event)?;
+        if self.who(address) != Some(to) {
+            return wrong("borders", format!("{address} was sent {}", event.json()));
+        }
+        self.receipted.insert((seq, by));
+        Ok(())
+    }
+
+    /// The event a receipt is about, who acked it and who sent it: one whose sender asked for receipts, and had none yet
+    /// from this recipient, whose mail it is.
+    fn receipted_event(&self, receipt: &Event) -> Result<(u64, Who, Who), Wrong> {
+        let metadata: Value = serde_json::from_str(receipt.metadata()).unwrap_or_default();
+        let answered = metadata.get("in_reply_to").and_then(Value::as_str).unwrap_or_default();
+        let (by, to) = (self.who(receipt.source()), self.who(receipt.target()));
+        let (Some(by), Some(to)) = (by, to) else {
+            return wrong("receipts", format!("{} is between who is gone", receipt.json()));
+        };
+        let asked = |e: &&Entry| e.event.id() == answered && e.source == Some(to) && wants_receipt(&e.event);
+        let entries = self.tape.iter().rev().filter(asked).map(|e| e.event.seq);
+        let Some(seq) = entries.clone().find(|seq| !self.receipted.contains(&(*seq, by))) else {
+            let what = if entries.count() == 0 { "was not asked for" } else { "came before" };
+            return wrong("receipts", format!("{} {what}", receipt.json()));
+        };
+        match self.members.get(by).and_then(|m| m.mail.get(&seq)).map(|mail| mail.row) {
+            Some(Row::Pending | Row::Maybe | Row::Acked) => Ok((seq, by, to)),
+            other => wrong("receipts", format!("{} says acked of {other:?}", receipt.json())),
+        }
+    }
+
+    /// A member acked for sure: senders that asked for receipts and can be reached have them.
+    pub fn receipts_given(&self, by: &str, seqs: &[u64], up_to: u64, reachable: &[&str]) -> Result<(), Wrong> {
+        let members = self.members.iter().enumerate().filter(|(_, m)| m.address == by);
+        for (who, (seq, mail)) in members.flat_map(|(who, m)| m.mail.iter().map(move |mail| (who, mail))) {
+            let waits = matches!(mail.row, Row::Pending | Row::Maybe) && !mail.doubted;
+            let Some(entry) = self.entry(*seq).filter(|_| waits && (*seq <= up_to || seqs.contains(seq))) else {
+                continue;
+            };
+            let Some(source) = entry.source.filter(|_| wants_receipt(&entry.event)) else { continue };
+            let sender = self.members.get(source).filter(|m| m.present() && !self.came_lately(source));
+            let there = sender.is_some_and(|m| reachable.contains(&m.address.as_str()));
+            if there && !self.receipted.contains(&(*seq, who)) {
+                return wrong("receipts", format!("{by} acked {seq}, and {} was not told", entry.event.source()));
+            }
+        }
         Ok(())
     }
 
@@ -328,7 +364,10 @@ impl Oracle {
             let there = polled.binary_search(seq).is_ok();
             match (mail.row, there) {
                 (Row::Pending, true) | (Row::Acked | Row::Dead, false) => {}
-                (Row::Maybe, true) => mail.row = Row::Pending,
+                (Row::Maybe, true) => {
+                    mail.row = Row::Pending;
+                    mail.doubted = false;
+                }
                 (Row::Maybe, false) => {
                     // Nobody knows whether its member knows.
                     mail.row = if notices.contains(seq) { Row::Dead } else { Row::Acked };
@@ -398,4 +437,10 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// Whether its sender wants to know who acked it.
+fn wants_receipt(event: &Event) -> bool {
+    let metadata: Value = serde_json::from_str(event.metadata()).unwrap_or_default();
+    metadata.get("receipt") == Some(&Value::Bool(true))
 }

@@ -143,6 +143,8 @@ pub(crate) struct Mail {
     pub(crate) ttl_ms: u64,
     /// The look at which it was over.
     pub(crate) ended: u64,
+    /// An ack of it was lost, or may have been: what came of that nobody knows.
+    pub(crate) doubted: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -230,6 +232,8 @@ pub struct Oracle {
     pub(crate) looked: u64,
     /// The committed end at that time.
     pub(crate) looked_at: u64,
+    /// The next input at that time.
+    pub(crate) looked_input: usize,
     /// How often everything was compared.
     pub(crate) looks: u64,
     /// How much later than its time something may end: a crash takes the time that was not recorded.
@@ -317,6 +321,7 @@ impl Oracle {
             redacted: BTreeSet::new(),
             looked: now,
             looked_at: 0,
+            looked_input: 0,
             looks: 0,
             late_ms: 0,
             late_long_ms: 0,
@@ -439,12 +444,18 @@ impl Oracle {
         self.looked = now;
         self.looks += 1;
         self.looked_at = self.head();
+        self.looked_input = self.inputs.len();
         if self.rules.status != "active" {
             self.rested_until = now;
         }
         if std::mem::take(&mut self.rested) || self.rules.status != "active" {
             self.running_since = now;
         }
+    }
+
+    /// The number of the first input since the last look.
+    pub fn looked_input(&self) -> u64 {
+        self.looked_input as u64
     }
 
     pub(crate) fn looked_head(&self) -> u64 {
