@@ -307,6 +307,10 @@ fn pending_work_survives_kill_9() {
     let mut after = node.words(&["work", "show", &id, "--json"]).ok().json();
     assert_eq!(after["executor_status"], "offline", "it is visible as such");
     after["executor_status"] = before["executor_status"].clone();
+    // The time left is kept, so the hour ends later by as long as the node was away.
+    let due = |unit: &serde_json::Value| unit["due_at"].as_u64().unwrap();
+    assert!((due(&before)..due(&before) + 600_000).contains(&due(&after)), "{before} {after}");
+    after["due_at"] = before["due_at"].clone();
     assert_eq!(after, before);
     assert_eq!(ids(&node.line("inbox --as alice --json").ok()).len(), 1, "unread mail");
     node.words(&["work", "complete", "job", "--as", "bob"]).fails(3, "unknown_target"); // a name is its giver's
