@@ -124,11 +124,25 @@ impl Oracle {
 
     /// A sender that is there hears of an ack by its stream.
     pub fn receipt_signal(&mut self, address: &str, event: &Event) -> Result<(), Wrong> {
-        let (seq, by, to) = self.receipted_event(event)?;
-        if self.who(address) != Some(to) {
-            return wrong("borders", format!("{address} was sent {}", event.json()));
+        // Its sender and its recipient may have been removed, or have come back as somebody else, by the time it is looked
+        // at: it is about an event of an incarnation of the one that an incarnation of the other had as mail.
+        let metadata: Value = serde_json::from_str(event.metadata()).unwrap_or_default();
+        let answered = metadata.get("in_reply_to").and_then(Value::as_str).unwrap_or_default();
+        let is = |who: Who, name: &str| self.address(who) == Some(name) || self.who(name) == Some(who);
+        let about = self.tape.iter().rev().filter(|e| e.event.id() == answered && wants_receipt(&e.event));
+        let about = about.filter(|e| e.source.is_some_and(|to| is(to, event.target()) && is(to, address)));
+        let holders = |e: &Entry| {
+            let holds = |who: &Who| self.members.get(*who).is_some_and(|m| m.mail.contains_key(&e.event.seq));
+            (0..self.members.len()).filter(holds).filter(|who| is(*who, event.source())).collect::<Vec<_>>()
+        };
+        let acked: Vec<(u64, Who)> = about.flat_map(|e| holders(e).into_iter().map(|by| (e.event.seq, by))).collect();
+        if acked.is_empty() {
+            return wrong("receipts", format!("{address} was sent {}, which was not asked for", event.json()));
         }
-        self.receipted.insert((seq, by));
+        let Some(fresh) = acked.into_iter().find(|key| !self.receipted.contains(key)) else {
+            return wrong("receipts", format!("{} came before", event.json()));
+        };
+        self.receipted.insert(fresh);
         Ok(())
     }
 
