@@ -21,6 +21,8 @@ pub(crate) struct Call {
     pub(crate) network: Network,
     pub(crate) caller: Arc<Caller>,
     pub(crate) compat: bool,
+    /// The caller must not learn that the network exists: it shows nothing that the network has given out.
+    pub(crate) hidden: bool,
 }
 
 const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
@@ -69,7 +71,7 @@ fn no_network() -> Refusal {
 impl Call {
     /// The refusal as this caller may see it: whoever must not learn that the network exists hears that there is none.
     pub(crate) fn refusal(&self, refusal: impl Into<Refusal>) -> Refusal {
-        if self.network.is_hidden_from(&self.caller) { no_network() } else { refusal.into() }
+        if self.hidden { no_network() } else { refusal.into() }
     }
 }
 
@@ -84,7 +86,7 @@ pub(crate) fn call(
     query_token: bool,
 ) -> Result<Call, Refusal> {
     let call = call_to_join(app, headers, params, path, body, query_token)?;
-    if call.network.is_hidden_from(&call.caller) { Err(no_network()) } else { Ok(call) }
+    if call.hidden { Err(no_network()) } else { Ok(call) }
 }
 
 /// The same for a call whose credential is still to come. Its refusals must go through [`Call::refusal`].
@@ -123,19 +125,22 @@ pub(crate) fn call_to_join(
     let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
     let bearer = bearer.filter(|_| !operator);
     let mut caller = Caller { operator, bearer, session, claimed: None, dialect, stream: None, trace: trace(headers) };
+    // Who joins may show the network's token among its proofs.
+    let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
+    let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));
     if let Some(text) = claimed {
         let address = NetworkId::parse(network.id()).and_then(|own| Address::parse_in(&text, &own));
         caller.claimed = match address {
             Ok(address) => Some(address.as_str().into()),
             // The refusal would tell that the network is there.
-            Err(_) if network.is_hidden_from(&caller) => return Err(no_network()),
+            Err(_) if hidden => return Err(no_network()),
             Err(e) => {
                 let what = format!("{text:?}: {e}");
                 return Err(Fault::new(ErrorCode::InvalidAddress, what).field("agent_id").into());
             }
         };
     }
-    Ok(Call { network, caller: Arc::new(caller), compat })
+    Ok(Call { network, caller: Arc::new(caller), compat, hidden })
 }
 
 /// Refuses anyone but the operator.

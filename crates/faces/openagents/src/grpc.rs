@@ -119,7 +119,7 @@ impl pb::network_server::Network for Service {
     async fn join(&self, request: Request<pb::JoinRequest>) -> Result<Response<pb::JoinReply>, Status> {
         let r = request.get_ref();
         let call = self.call_to_join(&request, &r.network, &r.agent_id)?;
-        let hidden = call.network.is_hidden_from(&call.caller);
+        let hidden = call.hidden;
         let seen = |status: Status| if hidden { status_of(call.refusal(ErrorCode::NetworkNotFound)) } else { status };
         let mut payload = object(&r.options, "options").map_err(seen)?;
         let Some(map) = payload.as_object_mut() else {

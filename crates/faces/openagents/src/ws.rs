@@ -54,9 +54,10 @@ pub(crate) async fn upgrade(
     headers: HeaderMap,
     mut request: Request,
 ) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &params, Some(&name), &Value::Null, true)?;
+    // Credentials come with the join, which is the first event of the conversation.
+    let call = auth::call_to_join(&app, &headers, &params, Some(&name), &Value::Null, true)?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
-    let (response, upgrade) = handshake::accept(&mut request)?;
+    let (response, upgrade) = handshake::accept(&mut request).map_err(|refusal| call.refusal(refusal))?;
     let (unwrap, place) = match request.extensions_mut().remove::<Beneath>() {
         Some(Beneath { unwrap, place }) => (unwrap, Some(place)),
         None => (None, None),
