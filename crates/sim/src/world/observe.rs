@@ -271,20 +271,23 @@ impl World {
         }
     }
 
-    /// Somebody lists the channels while commits are held back. A read that is answered although the log does nothing
-    /// shows what is committed, whatever happens next.
+    /// Somebody lists channels and work while commits are held back. A read that is answered although the log does
+    /// nothing shows what is committed, whatever happens next.
     pub(crate) async fn peek(&mut self) {
-        for net in &mut self.nets {
-            let Some(network) = net.handle.clone() else { continue };
-            let listing = tokio::spawn(async move { network.look(&operator(), Look::Channels).await });
-            Self::breathe().await;
-            if !listing.is_finished() {
-                listing.abort();
-                continue;
+        for n in 0..self.nets.len() {
+            let work = Look::Works { filter: Box::default(), limit: 100 };
+            for (look, member, name) in [(Look::Channels, "channels", "name"), (work, "works", "id")] {
+                let Some(network) = self.nets[n].handle.clone() else { continue };
+                let listing = tokio::spawn(async move { network.look(&operator(), look).await });
+                Self::breathe().await;
+                if !listing.is_finished() {
+                    listing.abort();
+                    continue;
+                }
+                let Ok(Ok(listed)) = listing.await else { continue };
+                let names = listed.get(member).and_then(serde_json::Value::as_array).into_iter().flatten();
+                self.nets[n].oracle.shown(names.filter_map(|entry| entry.get(name)?.as_str().map(str::to_owned)));
             }
-            let Ok(Ok(listed)) = listing.await else { continue };
-            let names = listed.get("channels").and_then(serde_json::Value::as_array).into_iter().flatten();
-            net.oracle.shown_channels(names.filter_map(|c| c.get("name")?.as_str().map(str::to_owned)));
         }
     }
 

@@ -63,7 +63,10 @@ impl World {
                 self.peek().await;
                 return Ok(Some(End::PowerCut));
             }
-            Step::Kill => return Ok(Some(End::Kill)),
+            Step::Kill => {
+                self.peek().await;
+                return Ok(Some(End::Kill));
+            }
             Step::Restart => {
                 self.stop().await?;
                 return Ok(Some(End::Stopped));

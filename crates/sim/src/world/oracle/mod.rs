@@ -266,7 +266,7 @@ pub struct Oracle {
     pub(crate) units: Vec<work::Unit>,
     /// The network has been running undisturbed since this steady time.
     pub(crate) running_since: u64,
-    /// Channels that somebody was shown and whose creation was not looked for yet.
+    /// Channels and work that somebody was shown and that were not looked for yet.
     pub(crate) shown: Vec<String>,
     /// It begins to run again with the next look.
     pub(crate) rested: bool,
@@ -462,16 +462,17 @@ impl Oracle {
         self.looked_at
     }
 
-    /// Somebody was shown these channels.
-    pub fn shown_channels(&mut self, names: impl Iterator<Item = String>) {
+    /// Somebody was shown channels of these names, or work with these ids.
+    pub fn shown(&mut self, names: impl Iterator<Item = String>) {
         self.shown.extend(names);
     }
 
     /// Everything that was shown is committed: no power cut took it back.
     pub fn shown_is_committed(&mut self) -> Result<(), Wrong> {
         for name in std::mem::take(&mut self.shown) {
-            if !self.channels.iter().any(|channel| channel.name == name) {
-                return wrong("reads", format!("somebody was shown channel {name}, which a power cut took back"));
+            let channel = self.channels.iter().any(|channel| channel.name == name);
+            if !channel && !self.units.iter().any(|unit| unit.id == name) {
+                return wrong("reads", format!("somebody was shown {name}, which a crash took back"));
             }
         }
         Ok(())
