@@ -285,6 +285,9 @@ fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
         "max_attempts" if value.is_null() => s.max_attempts = None,
         "max_attempts" => s.max_attempts = Some(value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0)?),
         "max_pending" => s.max_pending = value.as_u64().filter(|n| (1..=limits::PENDING_EVENTS_MAX).contains(n))?,
+        "max_pending_bytes" => {
+            s.max_pending_bytes = value.as_u64().filter(|n| (1..=limits::PENDING_BYTES_MAX).contains(n))?;
+        }
         "blob_bytes_max" => s.blob_bytes_max = value.as_u64()?,
         "ttl_ms" => s.ttl_ms = value.as_u64().filter(|n| *n > 0 && *n <= 30 * 24 * 3600 * 1000)?,
         "require_audience" => s.require_audience = value.as_bool()?,

@@ -62,6 +62,9 @@ fn event(state: &mut State, record: &EventRecord) {
     let mentions = more.into_iter().flat_map(|more| &more.mentions).map(|id| StreamKey::Mention(*id));
     let keys = || streams.iter().flatten().copied().chain(mentions.clone());
     keys().for_each(|key| state.lists.post(key, seq));
+    if let Some(stream) = route.stream.filter(|_| state.book.settings.max_pending_bytes > 0) {
+        state.lists.weigh(stream, seq, event.mail_kib());
+    }
     if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
         state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
     }

@@ -68,11 +68,8 @@ pub(crate) fn retry(
         let text = "this event asked for work, which failed when the delivery did; its requester has to ask again";
         return Err(Fault::new(ErrorCode::NoPendingRequest, text));
     }
-    if state.queue_is_full(id) {
-        let text = format!("{recipient} has too much unread mail; retry when it has read some");
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, text));
-    }
     let record = copy_for(state, id, original, now, fx);
+    state.takes(id, &record.event)?;
     let (as_seq, as_id) = (record.event.seq, record.event.id().to_owned());
     fx.commit(Record::Event(record));
     fx.change(Change::DeadSettled { letters: vec![(seq, recipient.into())], retried_as: Some(as_seq) });

@@ -11,7 +11,8 @@ use crate::receipts;
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
 use crate::state::{Interval, MemberId, State, holds, next_inside, trim};
-use rialto_model::Seq;
+use crate::weights::Weights;
+use rialto_model::{ErrorCode, Event, Fault, Seq, limits};
 use roaring::RoaringTreemap;
 use roaring::treemap::Iter;
 use std::cmp::Reverse;
@@ -33,6 +34,14 @@ struct Source<'a> {
     seqs: Iter<'a>,
     held: &'a [Interval],
     queueing: &'a [Interval],
+    weights: Option<&'a Weights>,
+}
+
+/// A stream of a member, with the stretches it receives from it.
+struct Received<'a> {
+    list: &'a RoaringTreemap,
+    held: &'a [Interval],
+    weights: Option<&'a Weights>,
 }
 
 impl Source<'_> {
@@ -70,16 +79,14 @@ const ALWAYS: &[Interval] = &[Interval { from: 0, to: Seq::MAX }];
 
 impl State {
     /// The streams a member receives from, with the stretches it did.
-    fn streams_of(&self, member: MemberId) -> impl Iterator<Item = (&RoaringTreemap, &[Interval])> {
+    fn streams_of(&self, member: MemberId) -> impl Iterator<Item = Received<'_>> {
         let record = self.member(member).filter(|m| !m.removed);
         let own = [(StreamKey::Inbox(member), ALWAYS), (StreamKey::Broadcast, ALWAYS)];
         let seats = record.into_iter().flat_map(|m| &m.seats).map(|(c, l)| (StreamKey::Channel(*c), l.as_slice()));
         let groups = record.into_iter().flat_map(|m| &m.groups).map(|(g, l)| (StreamKey::Group(*g), l.as_slice()));
-        own.into_iter()
-            .filter(move |_| record.is_some())
-            .chain(seats)
-            .chain(groups)
-            .filter_map(|(key, held)| self.lists.stream(key).map(|list| (list, held)))
+        own.into_iter().filter(move |_| record.is_some()).chain(seats).chain(groups).filter_map(|(key, held)| {
+            self.lists.stream(key).map(|list| Received { list, held, weights: self.lists.weights(key) })
+        })
     }
 
     /// Events after this one were sent at most once and are nobody's pending mail.
@@ -95,10 +102,10 @@ impl State {
         let mut sources = Vec::new();
         let mut next = BinaryHeap::new();
         if start <= through && next_inside(queueing, start).is_some_and(|first| first <= through) {
-            for (list, held) in self.streams_of(member).filter(|(list, _)| list.max() >= Some(start)) {
-                let mut seqs = list.iter();
+            for stream in self.streams_of(member).filter(|stream| stream.list.max() >= Some(start)) {
+                let mut seqs = stream.list.iter();
                 seqs.advance_to(start);
-                let mut source = Source { seqs, held, queueing };
+                let mut source = Source { seqs, held: stream.held, queueing, weights: stream.weights };
                 if let Some(seq) = source.next(through) {
                     next.push(Reverse((seq, sources.len())));
                     sources.push(source);
@@ -115,7 +122,7 @@ impl State {
     pub fn replayable(&self, member: MemberId, after: Seq, through: Seq, max: usize) -> Vec<Seq> {
         let mut all: RoaringTreemap = self.pending(member, after, through).take(max).collect();
         let own = self.lists.stream(StreamKey::Source(member));
-        for (list, held) in self.streams_of(member) {
+        for Received { list, held, .. } in self.streams_of(member) {
             let still_there = held.last().is_some_and(|i| i.to == Seq::MAX);
             let mut seqs = list.iter();
             seqs.advance_to(after.saturating_add(1));
@@ -142,10 +149,10 @@ impl State {
                 && self.book.narrowed.get(&seq).is_none_or(|to| to.contains(&member))
         };
         let mut first = None;
-        for (list, held) in self.streams_of(member).filter(|(list, _)| list.max() >= Some(start)) {
-            let mut seqs = list.iter();
+        for stream in self.streams_of(member).filter(|stream| stream.list.max() >= Some(start)) {
+            let mut seqs = stream.list.iter();
             seqs.advance_to(start);
-            let mut source = Source { seqs, held, queueing: &record.queueing };
+            let mut source = Source { seqs, held: stream.held, queueing: &record.queueing, weights: None };
             let through = first.map_or(self.last_tracked(), |first: Seq| first - 1);
             first = std::iter::from_fn(|| source.next(through)).find(|seq| is_wanted(*seq)).or(first);
         }
@@ -154,7 +161,12 @@ impl State {
 
     /// How many events the member has pending, without walking them: a queue may hold millions.
     pub(crate) fn pending_count(&self, member: MemberId) -> u64 {
-        let Some(record) = self.member(member).filter(|m| !m.removed) else { return 0 };
+        self.pending_sums(member).0
+    }
+
+    /// How many events the member has pending, and how many KiB they are, without walking them.
+    pub(crate) fn pending_sums(&self, member: MemberId) -> (u64, u64) {
+        let Some(record) = self.member(member).filter(|m| !m.removed) else { return (0, 0) };
         let (start, through) = (self.lists.floor(member).saturating_add(1), self.last_tracked());
         let mut done = self.lists.stream(StreamKey::Source(member)).cloned().unwrap_or_default();
         if let Some(acked) = self.lists.acked(member) {
@@ -162,23 +174,34 @@ impl State {
         }
         let narrowed = self.book.narrowed.range(start..).filter(|(_, to)| !to.contains(&member));
         done.extend(narrowed.map(|(seq, _)| *seq));
-        let mut count = 0;
-        for (list, held) in self.streams_of(member) {
+        let (mut count, mut further) = (0, 0);
+        for Received { list, held, weights } in self.streams_of(member) {
             let done = &done & list;
+            let weights = weights.map(|all| (all, all.of(&done)));
             for Interval { from, to } in common(held, &record.queueing) {
                 let stretch = from.saturating_add(1).max(start)..=to.min(through);
                 if !stretch.is_empty() {
-                    count += list.range_cardinality(stretch.clone()) - done.range_cardinality(stretch);
+                    count += list.range_cardinality(stretch.clone()) - done.range_cardinality(stretch.clone());
+                    if let Some((all, done)) = &weights {
+                        further += all.further_in(stretch.clone()) - done.further_in(stretch);
+                    }
                 }
             }
         }
-        count
+        (count, count + further)
     }
 
     /// At least as many as the member has pending: quicker than the count, and mostly enough to know.
     fn backlog(&self, member: MemberId) -> u64 {
         let start = self.lists.floor(member).saturating_add(1);
-        self.streams_of(member).map(|(list, _)| list.range_cardinality(start..)).sum()
+        self.streams_of(member).map(|stream| stream.list.range_cardinality(start..)).sum()
+    }
+
+    /// At least as many KiB as the member has pending.
+    fn backlog_kib(&self, member: MemberId) -> u64 {
+        let start = self.lists.floor(member).saturating_add(1);
+        let further = |stream: &Received<'_>| stream.weights.map_or(0, |weights| weights.further_in(start..));
+        self.streams_of(member).map(|stream| stream.list.range_cardinality(start..) + further(&stream)).sum()
     }
 
     /// How many events the member has pending beyond `max`.
@@ -189,10 +212,60 @@ impl State {
         self.pending_count(member).saturating_sub(max)
     }
 
-    /// Whether the member has as much unread mail as the network allows.
-    pub(crate) fn queue_is_full(&self, member: MemberId) -> bool {
+    /// How many events and KiB the member has pending, if it may be more than `max` KiB. Most members need no look: what
+    /// came after their floor is few events, or the large ones are not theirs.
+    fn heavy_backlog(&self, member: MemberId, max: u64) -> Option<(u64, u64)> {
+        let events = self.book.head.saturating_sub(self.lists.floor(member));
+        let largest = self.lists.further_kib().min(events.saturating_mul(limits::PENDING_EVENT_KIB_MAX - 1));
+        if events + largest <= max || self.backlog_kib(member) <= max {
+            return None;
+        }
+        Some(self.pending_sums(member)).filter(|(_, kib)| *kib > max)
+    }
+
+    /// How many KiB of pending mail a member may have.
+    fn pending_kib_max(&self) -> u64 {
+        match self.book.settings.max_pending_bytes {
+            0 => u64::MAX,
+            bytes => (bytes / 1024).max(1),
+        }
+    }
+
+    /// How many KiB the member has pending beyond what the network allows. A single event never is too much.
+    pub(crate) fn surplus_kib(&self, member: MemberId) -> u64 {
+        let max = self.pending_kib_max();
+        self.heavy_backlog(member, max).filter(|(count, _)| *count > 1).map_or(0, |(_, kib)| kib - max)
+    }
+
+    /// Refuses one more event for a member that has as many unread as the network allows.
+    pub(crate) fn takes_one_more(&self, member: MemberId) -> Result<(), Fault> {
         let max = self.book.settings.max_pending;
-        max == 0 || self.surplus(member, max - 1) > 0
+        if max > 0 && self.surplus(member, max - 1) == 0 { Ok(()) } else { Err(self.queue_is_full(member)) }
+    }
+
+    /// Refuses an event that would make a member's unread mail more bytes than the network allows. A queue with nothing in it
+    /// takes any event.
+    pub(crate) fn takes_bytes_of(&self, member: MemberId, event: &Event) -> Result<(), Fault> {
+        let room = self.pending_kib_max().saturating_sub(event.mail_kib());
+        match self.heavy_backlog(member, room) {
+            Some((1.., _)) => Err(self.queue_is_full(member)),
+            None | Some((0, _)) => Ok(()),
+        }
+    }
+
+    /// Refuses an event that would make a member's unread mail more than the network allows, in events or in bytes.
+    pub(crate) fn takes(&self, member: MemberId, event: &Event) -> Result<(), Fault> {
+        self.takes_one_more(member).and_then(|()| self.takes_bytes_of(member, event))
+    }
+
+    fn queue_is_full(&self, member: MemberId) -> Fault {
+        let name = self.member(member).map_or("the recipient", |m| &m.address);
+        let settings = &self.book.settings;
+        let text = format!(
+            "{name} has as much unread mail as this network allows ({} events or {} bytes); send it again when {name} has read some",
+            settings.max_pending, settings.max_pending_bytes,
+        );
+        Fault::new(ErrorCode::RecipientQueueFull, text)
     }
 
     /// Whether the member was sent this event and has not acked it.
@@ -202,7 +275,7 @@ impl State {
             && seq <= self.last_tracked()
             && holds(&record.queueing, seq)
             && self.is_wanted(member, seq)
-            && self.streams_of(member).any(|(list, held)| holds(held, seq) && list.contains(seq))
+            && self.streams_of(member).any(|stream| holds(stream.held, seq) && stream.list.contains(seq))
     }
 
     /// Of an event in the member's streams: not its own, not acked, not narrowed to others.
@@ -227,10 +300,18 @@ impl State {
     }
 }
 
-impl Iterator for Pending<'_> {
-    type Item = Seq;
+impl<'a> Pending<'a> {
+    /// The same with the KiB each event counts for.
+    pub(crate) fn weighed(mut self) -> impl Iterator<Item = (Seq, u64)> + use<'a> {
+        std::iter::from_fn(move || {
+            let (seq, at) = self.step()?;
+            let weights = self.sources.get(at).and_then(|source| source.weights);
+            Some((seq, 1 + weights.map_or(0, |weights| weights.further_of(seq))))
+        })
+    }
 
-    fn next(&mut self) -> Option<Seq> {
+    /// The next event, and which of the sources it is from.
+    fn step(&mut self) -> Option<(Seq, usize)> {
         loop {
             let Reverse((seq, at)) = self.next.pop()?;
             if let Some(later) = self.sources.get_mut(at).and_then(|s| s.next(self.through)) {
@@ -240,9 +321,17 @@ impl Iterator for Pending<'_> {
                 && !self.above.is_some_and(|above| above.contains(seq))
                 && self.state.book.narrowed.get(&seq).is_none_or(|to| to.contains(&self.member));
             if wanted {
-                return Some(seq);
+                return Some((seq, at));
             }
         }
+    }
+}
+
+impl Iterator for Pending<'_> {
+    type Item = Seq;
+
+    fn next(&mut self) -> Option<Seq> {
+        self.step().map(|(seq, _)| seq)
     }
 }
 

@@ -549,16 +549,12 @@ fn commit_in_place(
     let mut metadata = std::mem::take(&mut draft.metadata);
     let ephemeral = metadata.ephemeral.unwrap_or_else(|| workspace::is_ephemeral(state, kind));
     let ephemeral = ephemeral && !kind.starts_with("network.");
-    if let Some(StreamKey::Inbox(to)) = draft.route.stream
-        && !ephemeral
-        && state.is_tracked()
-        && to != draft.member
-        && state.queue_is_full(to)
-    {
-        return Err(
-            Fault::new(ErrorCode::RecipientQueueFull, format!("{} has too much unread mail", draft.target)).into()
-        );
-    }
+    let is_mail = !ephemeral && state.is_tracked();
+    let recipient = match draft.route.stream {
+        Some(StreamKey::Inbox(to)) if is_mail && to != draft.member => Some(to),
+        _ => None,
+    };
+    recipient.map_or(Ok(()), |to| state.takes_one_more(to))?;
     let mut view = mods::Draft {
         kind,
         source: Some(draft.member),
@@ -596,6 +592,8 @@ fn commit_in_place(
             visibility: draft.visibility,
         },
     );
+    // How large it is shows when every mod has had its say.
+    recipient.map_or(Ok(()), |to| state.takes_bytes_of(to, &event))?;
     draft.route.room = if ephemeral { None } else { conversations::room_of(state, draft, &metadata, now, fx) };
     if let Some(channel) = seat {
         fx.change(Change::Seated { channel, member: draft.member });

@@ -40,6 +40,7 @@ pub mod profile;
 mod receipts;
 mod tick;
 mod visibility;
+mod weights;
 
 pub use admin::AdminOp;
 pub use delivery::AckRequest;

@@ -8,12 +8,17 @@ use crate::record::Change;
 use crate::route::StreamKey;
 use crate::state::{Book, State};
 use crate::streams::{Acked, Lists};
+use crate::weights::PLANES_MAX;
 use rialto_model::NetworkId;
 use roaring::RoaringTreemap;
 use sha2::Digest;
 use std::io::{Cursor, Read};
 
 const MAGIC: &[u8; 8] = b"RIALSNP1";
+/// Tags from here on are parts of the weights of streams: sixteen for each kind of stream, one per plane.
+const WEIGHTS: u8 = 64;
+const PLANES: u8 = 16;
+const _: () = assert!(PLANES_MAX <= PLANES as usize);
 
 /// A snapshot that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,11 +94,16 @@ impl State {
         // Writing plain data into memory cannot fail.
         let book = serde_json::to_vec(&self.book).unwrap_or_default();
         put_block(&mut out, &book);
-        out.extend_from_slice(&(self.lists.streams.len() as u64).to_le_bytes());
         let mut streams: Vec<_> = self.lists.streams.iter().collect();
         streams.sort_unstable_by_key(|(key, _)| **key);
-        for (key, list) in streams {
+        let streams = streams.into_iter().map(|(key, list)| (key_parts(*key), list));
+        let weights = self.lists.weights.iter().flat_map(|(key, weights)| {
             let (tag, number) = key_parts(*key);
+            weights.planes().map(move |(bit, plane)| ((WEIGHTS + tag * PLANES + bit as u8, number), plane))
+        });
+        let lists: Vec<_> = streams.chain(weights).collect();
+        out.extend_from_slice(&(lists.len() as u64).to_le_bytes());
+        for ((tag, number), list) in lists {
             out.push(tag);
             out.extend_from_slice(&number.to_le_bytes());
             put_bitmap(&mut out, list);
@@ -125,9 +135,18 @@ impl State {
         for _ in 0..get_u64(&mut r).ok_or_else(truncated)? {
             let [tag] = get::<1>(&mut r).ok_or_else(truncated)?;
             let number = u32::from_le_bytes(get::<4>(&mut r).ok_or_else(truncated)?);
-            let key = key_from(tag, number).ok_or_else(|| bad("unknown stream"))?;
-            lists.streams.insert(key, get_bitmap(&mut r).ok_or_else(truncated)?);
+            let (kind, plane) = match tag.checked_sub(WEIGHTS) {
+                Some(weights) => (weights / PLANES, Some(usize::from(weights % PLANES))),
+                None => (tag, None),
+            };
+            let key = key_from(kind, number).ok_or_else(|| bad("unknown stream"))?;
+            let list = get_bitmap(&mut r).ok_or_else(truncated)?;
+            match plane {
+                Some(bit) => lists.set_weights(key, bit, list),
+                None => drop(lists.streams.insert(key, list)),
+            }
         }
+        lists.sum_weights();
         for _ in 0..get_u64(&mut r).ok_or_else(truncated)? {
             let member = u32::from_le_bytes(get::<4>(&mut r).ok_or_else(truncated)?);
             let floor = get_u64(&mut r).ok_or_else(truncated)?;

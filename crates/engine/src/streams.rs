@@ -4,6 +4,7 @@
 
 use crate::route::StreamKey;
 use crate::state::MemberId;
+use crate::weights::Weights;
 use indexmap::IndexMap;
 use rialto_model::Seq;
 use roaring::RoaringTreemap;
@@ -26,6 +27,10 @@ pub struct Lists {
     pub(crate) acked: BTreeMap<MemberId, Acked>,
     /// Events that history keeps.
     pub(crate) kept: RoaringTreemap,
+    /// Of the streams mail comes from: how large events of more than a KiB are.
+    pub(crate) weights: BTreeMap<StreamKey, Weights>,
+    /// The sum of all weights.
+    further_kib: u64,
 }
 
 impl Lists {
@@ -37,6 +42,34 @@ impl Lists {
     pub(crate) fn post(&mut self, key: StreamKey, seq: Seq) {
         // Not `push`: that looks for the highest position first, which walks the container.
         self.streams.entry(key).or_default().insert(seq);
+    }
+
+    /// Notes how large an event of a stream is.
+    pub(crate) fn weigh(&mut self, key: StreamKey, seq: Seq, kib: u64) {
+        if kib > 1 {
+            self.weights.entry(key).or_default().add(seq, kib);
+            self.further_kib += kib - 1;
+        }
+    }
+
+    /// Puts a part of a stream's weights in that was read from a snapshot; [`Lists::sum_weights`] ends this.
+    pub(crate) fn set_weights(&mut self, key: StreamKey, bit: usize, plane: RoaringTreemap) {
+        self.weights.entry(key).or_default().set_plane(bit, plane);
+    }
+
+    /// The weights of a stream; nothing if none of its events has more than a KiB.
+    pub(crate) fn weights(&self, key: StreamKey) -> Option<&Weights> {
+        self.weights.get(&key)
+    }
+
+    /// KiB beyond the first of all events of all streams.
+    pub(crate) fn further_kib(&self) -> u64 {
+        self.further_kib
+    }
+
+    pub(crate) fn sum_weights(&mut self) {
+        self.weights.retain(|_, weights| !weights.is_empty());
+        self.further_kib = self.weights.values().map(|weights| weights.further_in(..)).sum();
     }
 
     /// What a member has acked.
@@ -83,6 +116,13 @@ impl Lists {
             if empty {
                 self.streams.swap_remove(key);
             }
+            if let Some(weights) = self.weights.get_mut(key) {
+                self.further_kib -= weights.further_of(seq);
+                weights.remove(seq);
+                if weights.is_empty() {
+                    self.weights.remove(key);
+                }
+            }
         }
     }
 
@@ -99,6 +139,8 @@ impl Lists {
             !list.is_empty()
         });
         held.values_mut().for_each(|keys| keys.sort_unstable());
+        self.weights.values_mut().for_each(|weights| weights.purge(through, keep));
+        self.sum_weights();
         held
     }
 }

@@ -16,7 +16,8 @@ use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::state::{Member, MemberId, State, holds};
 use crate::work;
-use rialto_model::{ErrorCode, Millis, Seq};
+use rialto_model::network::Settings;
+use rialto_model::{ErrorCode, Millis, Seq, limits};
 use roaring::RoaringTreemap;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     server_events::presence_changes(state, live, now, fx);
     end_idle_sessions(state, live, now, fx);
     own::end_quiet(state, now, fx);
+    bound_bytes(state, fx);
     undeliverable(state, now, fx);
     work::expire(state, live, now, fx);
     work::forget(state, now, fx);
@@ -104,11 +106,8 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
         seqs.extend(young.take(budget - seqs.len()));
         seqs.sort_unstable();
         budget -= seqs.len();
-        let surplus = state.surplus(id, state.book.settings.max_pending).saturating_sub(seqs.len() as u64);
-        let surplus = usize::try_from(surplus).unwrap_or(budget).min(budget);
-        if surplus > 0 {
-            let rest = state.pending(id, 0, Seq::MAX).filter(|s| seqs.binary_search(s).is_err());
-            let over: Vec<Seq> = rest.take(surplus).collect();
+        let over = beyond_bounds(state, id, &seqs, budget);
+        if !over.is_empty() {
             budget -= over.len();
             ends.push(End { recipient: id, reason: "queue_full", seqs: over });
         }
@@ -122,10 +121,48 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     }
 }
 
+/// The oldest mail of a queue that holds more events or bytes than it may; mail that ends anyway makes room first, and at
+/// least one event stays.
+fn beyond_bounds(state: &State, id: MemberId, ending: &[Seq], budget: usize) -> Vec<Seq> {
+    let mut events = state.surplus(id, state.book.settings.max_pending).saturating_sub(ending.len() as u64);
+    let mut kib = state.surplus_kib(id);
+    let mut over = Vec::new();
+    if events == 0 && kib == 0 {
+        return over;
+    }
+    let ends = |seq: &Seq| ending.binary_search(seq).is_ok();
+    if kib > 0 && !ending.is_empty() {
+        let ended: u64 =
+            state.pending(id, 0, Seq::MAX).weighed().filter(|(seq, _)| ends(seq)).map(|(_, kib)| kib).sum();
+        kib = kib.saturating_sub(ended);
+    }
+    let mut rest = state.pending(id, 0, Seq::MAX).weighed().filter(|(seq, _)| !ends(seq)).peekable();
+    while (events > 0 || kib > 0) && over.len() < budget {
+        let Some((seq, size)) = rest.next() else { break };
+        if events == 0 && rest.peek().is_none() {
+            break;
+        }
+        over.push(seq);
+        events = events.saturating_sub(1);
+        kib = kib.saturating_sub(size);
+    }
+    over
+}
+
+/// A network of before queues were bounded by bytes gets that bound, once.
+fn bound_bytes(state: &State, fx: &mut Effects) {
+    let settings = &state.book.settings;
+    if settings.max_pending_bytes == 0 {
+        let settings = Settings { max_pending_bytes: limits::PENDING_BYTES_MAX, ..settings.clone() };
+        fx.change(Change::Settings { settings });
+    }
+}
+
 /// Whether what is known of a member's pending mail without walking it is what the walk finds.
 fn agrees_with_walk(state: &State, id: MemberId) -> bool {
-    let mut walk = state.pending(id, 0, Seq::MAX).peekable();
-    state.first_pending(id) == walk.peek().copied() && state.pending_count(id) == walk.count() as u64
+    let walk: Vec<(Seq, u64)> = state.pending(id, 0, Seq::MAX).weighed().collect();
+    state.first_pending(id) == walk.first().map(|(seq, _)| *seq)
+        && state.pending_sums(id) == (walk.len() as u64, walk.iter().map(|(_, kib)| kib).sum())
 }
 
 /// Deliveries of one member that end undelivered.

@@ -36,6 +36,11 @@ pub const NETWORKS_MAX: usize = 1_000;
 pub const TOKENS_MAX: usize = 1_000;
 /// Pending events per member, unless the network's `max_pending` is lower; a direct send beyond is `recipient_queue_full`.
 pub const PENDING_EVENTS_MAX: u64 = 1_000_000;
+/// Bytes of pending events per member, unless the network's `max_pending_bytes` is lower; a direct send that does not fit is
+/// `recipient_queue_full`. An event counts in whole KiB, and an empty queue takes any event.
+pub const PENDING_BYTES_MAX: u64 = 1 << 30;
+/// KiB that one event counts for in a queue at most.
+pub const PENDING_EVENT_KIB_MAX: u64 = 2047;
 /// Tracked unacked events per session by default.
 pub const WINDOW_DEFAULT: usize = 256;
 /// Tracked unacked events per session at most; a larger wish is `invalid_argument`.

@@ -117,6 +117,10 @@ pub struct Settings {
     /// Pending events per member, at most [`crate::limits::PENDING_EVENTS_MAX`].
     #[serde(default = "max_pending")]
     pub max_pending: u64,
+    /// Bytes of pending events per member, at most [`crate::limits::PENDING_BYTES_MAX`]. 0 in networks of before it was
+    /// known, until their first tick: their states keep their bytes.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub max_pending_bytes: u64,
     pub ttl_ms: Millis,
     /// Kept for ever: its log class is never recycled.
     pub keep_for_ever: bool,
@@ -149,6 +153,7 @@ impl Settings {
             max_members: crate::limits::MEMBERS_MAX,
             max_attempts: None,
             max_pending: max_pending(),
+            max_pending_bytes: crate::limits::PENDING_BYTES_MAX,
             ttl_ms: 7 * 24 * 3600 * 1000,
             keep_for_ever: false,
             blob_bytes_max: blob_bytes_max(),
@@ -162,6 +167,10 @@ fn blob_bytes_max() -> u64 {
 
 fn is_blob_bytes_max(bytes: &u64) -> bool {
     *bytes == blob_bytes_max()
+}
+
+fn is_unset(limit: &u64) -> bool {
+    *limit == 0
 }
 
 fn max_pending() -> u64 {

@@ -115,6 +115,7 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         at_least_once: true,
         ttl_ms: None,
         max_pending: None,
+        max_pending_kib: None,
         max_attempts: None,
         max_events: None,
     };

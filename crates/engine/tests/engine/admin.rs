@@ -26,6 +26,8 @@ fn settings_one_by_one() {
         (json!({ "max_attempts": 0 }), "invalid_argument"),
         (json!({ "max_pending": 0 }), "invalid_argument"),
         (json!({ "max_pending": 1_000_001 }), "invalid_argument"),
+        (json!({ "max_pending_bytes": 0 }), "invalid_argument"),
+        (json!({ "max_pending_bytes": (1u64 << 30) + 1 }), "invalid_argument"),
         (json!({ "blob_bytes_max": 0 }), "ok"),
         (json!({ "blob_bytes_max": -1 }), "invalid_argument"),
         (json!({ "durability": "memory" }), "invalid_argument"),

@@ -197,6 +197,77 @@ fn pending_events_max() {
 }
 
 #[test]
+fn pending_bytes_max() {
+    assert_eq!(Settings::preset("main", Preset::Plain).max_pending_bytes, limits::PENDING_BYTES_MAX);
+    let mut world = World::plain().joined(&["agent:a", "agent:b", "agent:c"]);
+    world.set(json!({ "max_pending_bytes": 10 << 10 }));
+    let to = |target: &str, kib: usize| {
+        let text = "x".repeat(kib * 1024 - 512);
+        json!({ "type": "x.y", "target": target, "payload": { "text": text } })
+    };
+    let s = |accepted: Result<rialto_engine::Accepted, rialto_model::Fault>| accepted.unwrap().seq.unwrap();
+    let first = s(world.emit("agent:a", to("agent:b", 1)));
+    let second = s(world.emit("agent:a", to("agent:b", 4)));
+    let third = s(world.emit("agent:a", to("agent:b", 3)));
+    // Eight are there: two more fit, three do not.
+    let refused = world.emit("agent:a", to("agent:b", 3)).unwrap_err();
+    assert_eq!(refused.code.as_str(), "recipient_queue_full");
+    assert!(refused.message.contains("agent:b") && refused.message.contains("10240 bytes"), "{}", refused.message);
+    assert_eq!(outcome(&world.emit("agent:a", to("agent:c", 3))), "ok", "it is b's queue that is full");
+    let fourth = s(world.emit("agent:a", to("agent:b", 2)));
+    assert_eq!(outcome(&world.emit("agent:a", to("agent:b", 1))), "recipient_queue_full");
+    world.tick();
+    assert_eq!(world.pending("agent:b"), [first, second, third, fourth], "a full queue is not too full");
+    // Out-of-order acks make room although the floor does not move; what one sends oneself takes none.
+    world.ack("agent:b", &[second]);
+    s(world.emit("agent:b", to("agent:broadcast", 40)));
+    let fifth = s(world.emit("agent:a", to("agent:b", 4)));
+    assert_eq!(outcome(&world.emit("agent:a", to("agent:b", 1))), "recipient_queue_full");
+    let live = json!({ "type": "x.y", "target": "agent:b", "metadata": { "ephemeral": true } });
+    assert_eq!(outcome(&world.emit("agent:a", live)), "ok", "what is not queued does not fill a queue");
+    // A fan-out commits; the next tick ends the oldest, as many as it takes.
+    let everything = AckRequest { seqs: vec![], up_to: Some(world.head()), count: false };
+    for who in ["agent:a", "agent:c"] {
+        world.ack_request(who, &everything);
+    }
+    let all = s(world.emit("agent:a", to("agent:broadcast", 3)));
+    world.tick();
+    assert_eq!(world.pending("agent:b"), [fourth, fifth, all], "1 + 3 had to go for 3 beyond 10");
+    let named: Vec<_> = world.notices().into_iter().filter(|n| n.2 == "queue_full").collect();
+    assert_eq!((named.len(), named[0].3.len()), (1, 2));
+    world.tick();
+    assert_eq!(world.pending("agent:b"), [fourth, fifth, all]);
+}
+
+#[test]
+fn one_event_is_never_too_large_for_a_queue() {
+    let mut world = World::plain().joined(&["agent:a", "agent:b"]);
+    world.set(json!({ "max_pending_bytes": 1 }));
+    let large = json!({ "type": "x.y", "target": "agent:b", "payload": { "text": "x".repeat(900 << 10) } });
+    let seq = world.emit("agent:a", large.clone()).unwrap().seq.unwrap();
+    assert_eq!(outcome(&world.emit("agent:a", large)), "recipient_queue_full");
+    world.tick();
+    assert_eq!(world.pending("agent:b"), [seq]);
+    let next = world.say("agent:a", "agent:broadcast");
+    world.tick();
+    assert_eq!(world.pending("agent:b"), [next], "of two, the older one");
+}
+
+#[test]
+fn a_network_of_before_the_byte_bound_gets_it_with_its_first_tick() {
+    let mut world = World::plain().joined(&["agent:a", "agent:b"]);
+    let unbounded = Settings { max_pending_bytes: 0, ..world.state().book.settings.clone() };
+    world.commit(rialto_engine::record::Change::Settings { settings: unbounded }.into());
+    let large = || json!({ "type": "x.y", "target": "agent:b", "payload": { "text": "x".repeat(5000) } });
+    world.emit("agent:a", large()).unwrap();
+    world.tick();
+    assert_eq!(world.state().book.settings.max_pending_bytes, limits::PENDING_BYTES_MAX);
+    world.set(json!({ "max_pending_bytes": 7 << 10 }));
+    assert_eq!(outcome(&world.emit("agent:a", large())), "ok", "what came before counts as one KiB");
+    assert_eq!(outcome(&world.emit("agent:a", large())), "recipient_queue_full");
+}
+
+#[test]
 fn a_full_queue_whose_mail_also_dies_of_age_is_named_once() {
     let mut world = World::plain().joined(&["agent:a", "agent:b"]);
     world.set(json!({ "max_pending": 3 }));

@@ -14,6 +14,7 @@ const CHANNELS: [&str; 2] = ["x", "y"];
 const DAY: u64 = 24 * 3_600_000;
 const LIFE: u64 = 7 * DAY;
 const MAX_PENDING: usize = 12;
+const MAX_PENDING_KIB: usize = 16;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -26,7 +27,7 @@ enum Op {
     Unseat { who: usize, channel: usize, other: Option<usize> },
     Delete { who: usize, channel: usize },
     Group { members: Option<Vec<usize>> },
-    Emit { who: usize, target: usize, ttl: Option<u64>, to: Option<Vec<usize>>, receipt: bool },
+    Emit { who: usize, target: usize, ttl: Option<u64>, to: Option<Vec<usize>>, receipt: bool, kib: usize },
     Ack { who: usize, picks: Vec<usize> },
     AckUpTo { who: usize, pick: usize },
     Pass { seconds: u64 },
@@ -53,8 +54,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(who, channel, other)| Op::Unseat { who, channel, other }),
         1 => (who.clone(), channel).prop_map(|(who, channel)| Op::Delete { who, channel }),
         1 => prop::option::weighted(0.8, some()).prop_map(|members| Op::Group { members }),
-        16 => (who.clone(), 0..NAMES.len() + 5, prop::option::weighted(0.2, 1u64..2000), prop::option::weighted(0.2, some()), any::<bool>())
-            .prop_map(|(who, target, ttl, to, receipt)| Op::Emit { who, target, ttl: ttl.map(|s| s * 1000), to, receipt }),
+        16 => (who.clone(), 0..NAMES.len() + 5, prop::option::weighted(0.2, 1u64..2000), prop::option::weighted(0.2, some()), any::<bool>(), prop_oneof![3 => Just(1usize), 2 => 1usize..6])
+            .prop_map(|(who, target, ttl, to, receipt, kib)| Op::Emit { who, target, ttl: ttl.map(|s| s * 1000), to, receipt, kib }),
         6 => (who.clone(), proptest::collection::vec(0usize..40, 0..5)).prop_map(|(who, picks)| Op::Ack { who, picks }),
         3 => (who, 0usize..40).prop_map(|(who, pick)| Op::AckUpTo { who, pick }),
         4 => prop_oneof![Just(0u64), Just(1), 2u64..1500, Just(3 * 24 * 3600), Just(8 * 24 * 3600)]
@@ -70,6 +71,7 @@ struct Row {
     source: Option<String>,
     id: String,
     notice: bool,
+    kib: usize,
     /// Steady time.
     dies: u64,
 }
@@ -101,6 +103,10 @@ impl Oracle {
 
     fn count(&self, who: &str) -> usize {
         self.rows.keys().filter(|(name, _)| name == who).count()
+    }
+
+    fn kib(&self, who: &str) -> usize {
+        self.rows.iter().filter(|((name, _), _)| name == who).map(|(_, row)| row.kib).sum()
     }
 
     /// Ends rows; sources that are there must hear of them.
@@ -135,9 +141,10 @@ impl Oracle {
             self.rows.iter().filter(|(_, r)| r.dies <= steady).map(|(k, _)| k.clone()).collect();
         self.end(old, true);
         for who in self.members.keys().cloned().collect::<Vec<_>>() {
-            let surplus = self.count(&who).saturating_sub(MAX_PENDING);
-            let keys = self.rows.keys().filter(|(name, _)| *name == who).take(surplus).cloned().collect();
-            self.end(keys, true);
+            while self.count(&who) > MAX_PENDING || self.count(&who) > 1 && self.kib(&who) > MAX_PENDING_KIB {
+                let oldest = self.rows.keys().find(|(name, _)| *name == who).cloned();
+                self.end(oldest.into_iter().collect(), true);
+            }
         }
     }
 
@@ -179,7 +186,8 @@ impl Oracle {
                 let narrowed = fans_out && to.as_ref().is_some_and(|to| !to.contains(&who));
                 if queues && who != event.source() && !narrowed {
                     let source = (event.source() != "core").then(|| event.source().to_owned());
-                    let row = Row { source, id: event.id().to_owned(), notice, dies: world.now.steady + life };
+                    let dies = world.now.steady + life;
+                    let row = Row { source, id: event.id().to_owned(), notice, kib: kib_of(event), dies };
                     self.rows.insert((who, *seq), row);
                 }
             }
@@ -210,6 +218,12 @@ impl Oracle {
         let rows: BTreeSet<Seq> = self.rows.keys().map(|(_, seq)| *seq).collect();
         assert!(waiting.is_subset(&rows), "bodies are forgotten with their last row: {waiting:?} {rows:?}");
     }
+}
+
+/// All texts of an event, in whole KiB.
+fn kib_of(event: &rialto_model::Event) -> usize {
+    let texts = [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()];
+    texts.map(str::len).iter().sum::<usize>().div_ceil(1024)
 }
 
 fn target_name(target: usize) -> String {
@@ -287,7 +301,7 @@ fn step(world: &mut World, oracle: &mut Oracle, op: &Op) {
         Op::Group { members: None } => {
             assert_eq!(world.admin(AdminOp::DeleteGroup("g".into())).is_ok(), oracle.group.take().is_some());
         }
-        Op::Emit { who, target, ttl, to, receipt } if oracle.is_present(NAMES[*who]) => {
+        Op::Emit { who, target, ttl, to, receipt, kib } if oracle.is_present(NAMES[*who]) => {
             let target = target_name(*target);
             let mut metadata = json!({ "receipt": receipt });
             if let Some(ttl) = ttl {
@@ -296,8 +310,10 @@ fn step(world: &mut World, oracle: &mut Oracle, op: &Op) {
             if let Some(to) = to {
                 metadata["to"] = to.iter().map(|t| NAMES[*t]).collect();
             }
-            let expected = expected_code(oracle, NAMES[*who], &target);
-            let event = json!({ "type": "t.x", "target": target, "metadata": metadata });
+            let expected = expected_code(oracle, NAMES[*who], &target, *kib);
+            // What else is said of an event fits into what is left of its last KiB.
+            let payload = json!({ "text": "x".repeat(kib * 1024 - 800) });
+            let event = json!({ "type": "t.x", "target": target, "metadata": metadata, "payload": payload });
             assert_eq!(outcome(&world.emit(NAMES[*who], event)), expected, "to {target}");
         }
         Op::Ack { who, picks } if oracle.members.contains_key(NAMES[*who]) => {
@@ -358,7 +374,7 @@ fn pass(world: &mut World, oracle: &mut Oracle, ms: u64) {
     world.advance(1);
 }
 
-fn expected_code(oracle: &Oracle, who: &str, target: &str) -> &'static str {
+fn expected_code(oracle: &Oracle, who: &str, target: &str, kib: usize) -> &'static str {
     match target {
         "core" | "agent:broadcast" => "ok",
         "group/g" if oracle.group.is_some() => "ok",
@@ -369,7 +385,9 @@ fn expected_code(oracle: &Oracle, who: &str, target: &str) -> &'static str {
             Some(Some(room)) if room.private => "unknown_target",
             Some(Some(_)) => "not_a_channel_member",
             None if !oracle.is_present(target) => "unknown_target",
-            None if target != who && !oracle.untracked && oracle.count(target) >= MAX_PENDING => "recipient_queue_full",
+            None if target == who || oracle.untracked || oracle.count(target) == 0 => "ok",
+            None if oracle.count(target) >= MAX_PENDING => "recipient_queue_full",
+            None if oracle.kib(target) + kib > MAX_PENDING_KIB => "recipient_queue_full",
             None => "ok",
         },
     }
@@ -378,7 +396,7 @@ fn expected_code(oracle: &Oracle, who: &str, target: &str) -> &'static str {
 fn run(ops: &[Op]) -> Vec<Vec<u8>> {
     let mut world = World::plain();
     world.careful = false;
-    world.set(json!({ "max_pending": MAX_PENDING }));
+    world.set(json!({ "max_pending": MAX_PENDING, "max_pending_bytes": MAX_PENDING_KIB << 10 }));
     let mut oracle = Oracle::default();
     for op in ops {
         step(&mut world, &mut oracle, op);

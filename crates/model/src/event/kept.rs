@@ -5,7 +5,7 @@
 
 use super::Visibility;
 use crate::json;
-use crate::{Millis, Seq};
+use crate::{Millis, Seq, limits};
 
 /// The nine fields of an event about to be built.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +109,12 @@ impl Event {
         let mut start = 0;
         let lengths = self.ends.map(|end| end - std::mem::replace(&mut start, end));
         (lengths, self.texts.get(..start as usize).unwrap_or_default())
+    }
+
+    /// What it counts for where mail is bounded by bytes: its texts in whole KiB, at least one.
+    pub fn mail_kib(&self) -> u64 {
+        let bytes = self.ends.last().copied().unwrap_or(0);
+        u64::from(bytes.div_ceil(1024)).clamp(1, limits::PENDING_EVENT_KIB_MAX)
     }
 
     /// The canonical JSON, without delivery marks.

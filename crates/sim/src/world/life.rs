@@ -121,6 +121,9 @@ impl World {
             if let Some(max) = plan.max_pending {
                 patch.insert("max_pending".into(), json!(max));
             }
+            if let Some(kib) = plan.max_pending_kib {
+                patch.insert("max_pending_bytes".into(), json!(kib << 10));
+            }
             if let Some(max) = plan.max_attempts {
                 patch.insert("max_attempts".into(), json!(max));
             }

@@ -197,6 +197,7 @@ fn rules(plan: &script::NetPlan, network: &str) -> Rules {
         workspace: plan.workspace,
         ttl_ms: plan.ttl_ms.unwrap_or(7 * 24 * 3_600_000),
         max_pending: plan.max_pending.unwrap_or(1_000_000),
+        max_pending_kib: plan.max_pending_kib.unwrap_or(1 << 20),
         max_attempts: plan.max_attempts,
         max_events: plan.max_events.filter(|_| plan.persistence),
         status: "active",

@@ -54,6 +54,9 @@ pub struct NetPlan {
     pub ttl_ms: Option<u64>,
     /// Mail a member may have pending.
     pub max_pending: Option<u64>,
+    /// KiB of mail a member may have pending; some events are large where it is bounded.
+    #[serde(default)]
+    pub max_pending_kib: Option<u64>,
     /// Deadlines that may pass before mail dies.
     pub max_attempts: Option<u32>,
     /// Events history keeps.
@@ -318,8 +321,8 @@ impl fmt::Display for Script {
                 (net.at_least_once, "at least once", "at most once"),
             ];
             let words: Vec<&str> = words.iter().map(|(on, yes, no)| if *on { *yes } else { *no }).collect();
-            let limits = (net.ttl_ms, net.max_pending, net.max_attempts, net.max_events);
-            writeln!(f, "net {n}: {}, (ttl, pending, attempts, events) {limits:?}", words.join(", "))?;
+            let limits = (net.ttl_ms, net.max_pending, net.max_pending_kib, net.max_attempts, net.max_events);
+            writeln!(f, "net {n}: {}, (ttl, pending, KiB, attempts, events) {limits:?}", words.join(", "))?;
         }
         for (n, step) in self.steps.iter().enumerate() {
             writeln!(f, "{:>3}  {step}", n + 1)?;
@@ -400,6 +403,7 @@ fn net_plan(c: &mut Chance, mood: &Mood) -> NetPlan {
         at_least_once: !one_in(c, 5),
         ttl_ms: one_in(c, 2).then(|| [20_000, 90_000, 1_800_000][pick(c, 3)]),
         max_pending: one_in(c, 3).then(|| 2 + c.below(6)),
+        max_pending_kib: one_in(c, 4).then(|| 2 + c.below(9)),
         max_attempts: one_in(c, 4).then(|| 1 + u32::try_from(c.below(2)).unwrap_or(0)),
         max_events: one_in(c, 2).then(|| 3 + c.below(10)),
     };

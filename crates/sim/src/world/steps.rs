@@ -236,7 +236,8 @@ impl World {
             let id = taken.clone().filter(|_| i == 0).or((which != Which::Unnamed).then(|| format!("e-{k}")));
             let kind = ["app.note", "workspace.message.posted", "app.task.done"][k % 3];
             let kind = if form == 15 { "rialto.note" } else { kind };
-            let payload = json!({ "k": k, "content": format!("text {k}") });
+            let large = if net.oracle.rules.max_pending_kib < 1024 { k % 5 } else { 0 };
+            let payload = json!({ "k": k, "content": format!("text {k}{}", " and more".repeat(large * 150)) });
             inputs.push(Input {
                 id,
                 visibility: match form {

@@ -134,13 +134,6 @@ fn commit(
     let metadata = Metadata::parse(envelope.metadata)?;
     let Laid { target, stream, visibility, thread, to } = checked(state, envelope, &metadata)?;
     let ephemeral = metadata.ephemeral == Some(true);
-    if let Some(StreamKey::Inbox(to)) = stream
-        && !ephemeral
-        && state.is_tracked()
-        && state.queue_is_full(to)
-    {
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, format!("{target} has too much unread mail")));
-    }
     let stamp = state.stamp(now.wall);
     let seq = if ephemeral { 0 } else { state.next_seq() + fx.events() };
     let id = if ephemeral {
@@ -162,6 +155,12 @@ fn commit(
             visibility,
         },
     );
+    if let Some(StreamKey::Inbox(to)) = stream
+        && !ephemeral
+        && state.is_tracked()
+    {
+        state.takes(to, &event)?;
+    }
     let record = Arc::new(EventRecord {
         event,
         route: Route { stream, source: None, thread, to, room: None },

@@ -60,7 +60,7 @@ impl Oracle {
         if let Place::Inbox(to) = place
             && to != source
             && self.rules.at_least_once
-            && self.pending_at_most(to) >= self.rules.max_pending
+            && self.may_be_full(to, &input.payload)
         {
             codes.push(ErrorCode::RecipientQueueFull);
         }

@@ -55,6 +55,37 @@ impl Oracle {
         self.pending_at_most(who) + over
     }
 
+    /// KiB a member has pending at most.
+    fn kib_at_most(&self, who: Who) -> u64 {
+        let waits = |row: Row| matches!(row, Row::Pending | Row::Maybe);
+        let Some(member) = self.members.get(who) else { return 0 };
+        member.mail.iter().filter(|(_, mail)| waits(mail.row)).map(|(seq, _)| self.kib_of(*seq)).sum()
+    }
+
+    /// The same at any time since the last look.
+    fn kib_lately(&self, who: Who) -> u64 {
+        let Some(member) = self.members.get(who) else { return 0 };
+        let lately = |mail: &super::Mail| mail.row == Row::Acked && mail.ended == self.looks;
+        let over: u64 = member.mail.iter().filter(|(_, mail)| lately(mail)).map(|(seq, _)| self.kib_of(*seq)).sum();
+        self.kib_at_most(who) + over
+    }
+
+    /// What an event counts for: all its texts, in whole KiB.
+    fn kib_of(&self, seq: u64) -> u64 {
+        self.entry(seq).map_or(1, |entry| {
+            let event = &entry.event;
+            let texts = [event.id(), event.kind(), event.source(), event.target(), event.payload(), event.metadata()];
+            texts.map(str::len).iter().sum::<usize>().div_ceil(1024) as u64
+        })
+    }
+
+    /// Whether a member's queue may refuse an event with this payload: by their number, or by their bytes. What the network
+    /// adds to an event takes less than a KiB.
+    pub(crate) fn may_be_full(&self, who: Who, payload: &str) -> bool {
+        let (count, kib) = (self.pending_at_most(who), payload.len().div_ceil(1024) as u64 + 1);
+        count >= self.rules.max_pending || count > 0 && self.kib_at_most(who) + kib > self.rules.max_pending_kib
+    }
+
     /// A member acked: these, and everything up to a position. `kept` says whether the ack is known to be durable.
     pub fn acked(&mut self, address: &str, seqs: &[u64], up_to: u64, kept: bool) {
         let mail = self.members.iter_mut().filter(|m| m.address == address).flat_map(|m| &mut m.mail);
@@ -266,7 +297,9 @@ impl Oracle {
         let age = now.saturating_sub(mail.born);
         let fine = match reason {
             "ttl" => age >= mail.ttl_ms,
-            "queue_full" => self.pending_lately(who) > self.rules.max_pending,
+            "queue_full" => {
+                self.pending_lately(who) > self.rules.max_pending || self.kib_lately(who) > self.rules.max_pending_kib
+            }
             "max_attempts" => self.rules.max_attempts.is_some() && age >= RETRY_MS,
             "recipient_left" | "archived" => self.excused.get(&who).is_some_and(|why| *why == reason),
             _ => false,
@@ -332,14 +365,19 @@ impl Oracle {
     /// notice can have ended only if the queue was full of younger mail.
     fn notices_may_have_ended(&mut self, now: u64) {
         let notices = self.notices();
-        let (looks, max_pending) = (self.looks, self.rules.max_pending);
+        let (looks, max_pending, max_kib) = (self.looks, self.rules.max_pending, self.rules.max_pending_kib);
+        let sizes: Vec<u64> = (1..=self.tape.len() as u64).map(|seq| self.kib_of(seq)).collect();
+        let kib_of = |seq: u64| usize::try_from(seq - 1).ok().and_then(|at| sizes.get(at)).copied().unwrap_or(1);
         let tries = self.rules.max_attempts.is_some();
         for member in &mut self.members {
-            let mut younger = 0;
+            let (mut younger, mut younger_kib) = (0, 0);
             for (seq, mail) in member.mail.iter_mut().rev() {
-                let full = younger >= max_pending;
+                let full = younger >= max_pending || younger > 0 && younger_kib + kib_of(*seq) > max_kib;
                 let waits = matches!(mail.row, Row::Pending | Row::Maybe);
-                younger += u64::from(waits || mail.ended == looks);
+                if waits || mail.ended == looks {
+                    younger += 1;
+                    younger_kib += kib_of(*seq);
+                }
                 let age = now.saturating_sub(mail.born);
                 let over = full || age >= mail.ttl_ms || tries && age >= RETRY_MS;
                 if mail.row == Row::Pending && over && notices.contains(seq) {

@@ -201,6 +201,8 @@ pub struct Rules {
     pub ttl_ms: u64,
     /// Mail a member may have pending.
     pub max_pending: u64,
+    /// KiB of mail a member may have pending; an event counts in whole KiB.
+    pub max_pending_kib: u64,
     /// Deadlines that may pass.
     pub max_attempts: Option<u32>,
     /// Events history keeps.

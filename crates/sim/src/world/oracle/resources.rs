@@ -133,7 +133,7 @@ impl Oracle {
                 need(call.is_some(), ErrorCode::NoPendingRequest);
                 let requester = call.and_then(|no| self.units.get(no)).map(|u| u.requester);
                 need(self.place(&input.target).ok() == requester.map(Place::Inbox), ErrorCode::InvalidEvent);
-                codes.extend(requester.and_then(|to| self.no_room(to)));
+                codes.extend(requester.and_then(|to| self.no_room(to, &input.payload)));
             }
             (_, None) => need(false, ErrorCode::ResourceNotFound),
             ("network.resource.unregister", Some(r)) => {
@@ -155,15 +155,15 @@ impl Oracle {
                 let waits = input.metadata.get("wait_for_owner") == Some(&Value::Bool(true));
                 // Whether the owner was heard of lately is not known here.
                 need(waits, ErrorCode::OwnerUnavailable);
-                codes.extend(self.no_room(r.owner));
+                codes.extend(self.no_room(r.owner, &input.payload));
             }
             _ => {}
         }
         codes
     }
 
-    fn no_room(&self, to: Who) -> Option<ErrorCode> {
-        let full = self.rules.at_least_once && self.pending_at_most(to) >= self.rules.max_pending;
+    fn no_room(&self, to: Who, payload: &str) -> Option<ErrorCode> {
+        let full = self.rules.at_least_once && self.may_be_full(to, payload);
         full.then_some(ErrorCode::RecipientQueueFull)
     }
 

@@ -320,7 +320,7 @@ impl Oracle {
     /// Work asked for by skill may go to somebody whose queue is full.
     pub(crate) fn nobody_has_room(&self, input: &Input, source: Who) -> Option<ErrorCode> {
         let skill = self.skill_of(input)?;
-        let full = |who: Who| self.pending_at_most(who) >= self.rules.max_pending;
+        let full = |who: Who| self.may_be_full(who, &input.payload);
         let full = self.rules.at_least_once && self.able(skill, source).any(full);
         full.then_some(ErrorCode::RecipientQueueFull)
     }
