@@ -31,5 +31,5 @@ pub use memory::MemoryStore;
 pub use record::{BATCH_BYTES_MAX, BODY_BYTES_MAX, Batch, EVENT_KIND, Lsn, Record, RecordRef};
 pub use store::{
     BlobInfo, BlobReader, BlobWriter, Committed, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected,
-    Seqs, Snapshot, Store, VerifyReport, Visit,
+    Rewrite, Seqs, Snapshot, Store, VerifyReport, Visit,
 };

@@ -2,7 +2,7 @@
 //! Completions run on the caller's thread, before `append` returns.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::record::{Batch, EVENT_KIND, Lsn, Record, RecordRef};
 use crate::store::{
     BlobInfo, BlobReader, BlobWriter, Committed, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected,
-    Seqs, Snapshot, Store, VerifyReport, Visit,
+    Rewrite, Seqs, Snapshot, Store, VerifyReport, Visit,
 };
 
 /// A store in memory.
@@ -124,12 +124,27 @@ impl Store for MemoryStore {
         let mut records = inner.logs.values_mut().flat_map(|log| &mut log.records);
         let found = records.find(|r| r.network == network && r.kind == EVENT_KIND && r.seq == seq);
         let Some(record) = found else { return Ok(false) };
-        if record.body.len() != body.len() {
-            let (size, limit) = (body.len() as u64, record.body.len() as u64);
-            return Err(StoreError::TooLarge { what: "erased body", size, limit });
-        }
-        *record = Arc::new(Record { body: body.to_vec(), ..record.as_ref().clone() });
+        replace_body(record, body)?;
         Ok(true)
+    }
+
+    fn rewrite(
+        &self,
+        class: Class,
+        network: u32,
+        lsns: RangeInclusive<Lsn>,
+        change: Rewrite<'_>,
+    ) -> Result<u64, StoreError> {
+        let mut inner = self.lock();
+        let records = inner.logs.get_mut(&class).into_iter().flat_map(|log| &mut log.records);
+        let mut replaced = 0;
+        for record in records.filter(|record| record.network == network && lsns.contains(&record.lsn)) {
+            if let Some(body) = change(shown(record)) {
+                replace_body(record, &body)?;
+                replaced += 1;
+            }
+        }
+        Ok(replaced)
     }
 
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError> {
@@ -271,13 +286,21 @@ impl Store for MemoryStore {
 }
 
 fn show(records: &[Arc<Record>], visit: Visit<'_>) {
-    for record in records {
-        let Record { lsn, network, seq, kind, version, key, body } = &**record;
-        let (lsn, network, seq, kind, version, key) = (*lsn, *network, *seq, *kind, *version, *key);
-        if visit(RecordRef { lsn, network, seq, kind, version, key, body }) == ControlFlow::Break(()) {
-            return;
-        }
+    let _ = records.iter().try_for_each(|record| visit(shown(record)));
+}
+
+fn shown(record: &Record) -> RecordRef<'_> {
+    let Record { lsn, network, seq, kind, version, key, body } = record;
+    RecordRef { lsn: *lsn, network: *network, seq: *seq, kind: *kind, version: *version, key: *key, body }
+}
+
+fn replace_body(record: &mut Arc<Record>, body: &[u8]) -> Result<(), StoreError> {
+    if record.body.len() != body.len() {
+        let (size, limit) = (body.len() as u64, record.body.len() as u64);
+        return Err(StoreError::TooLarge { what: "erased body", size, limit });
     }
+    *record = Arc::new(Record { body: body.to_vec(), ..record.as_ref().clone() });
+    Ok(())
 }
 
 #[derive(Debug)]

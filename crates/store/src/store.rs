@@ -3,7 +3,7 @@
 //! Not here: async. Reads block and may be called from many threads; appends never wait for the disk and answer by a callback.
 
 use std::fmt;
-use std::ops::{ControlFlow, Range};
+use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use crate::class::Class;
 use crate::error::{Damage, StoreError};
@@ -65,6 +65,9 @@ pub enum Seqs<'a> {
 
 /// Shows records to the caller until it breaks off.
 pub type Visit<'a> = &'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>;
+
+/// Sees records one by one and gives another body for those that are to be overwritten.
+pub type Rewrite<'a> = &'a mut dyn FnMut(RecordRef<'_>) -> Option<Vec<u8>>;
 
 /// A network in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,6 +191,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Overwrites the body of an event in place with another of the same length, durably. Returns whether it was there.
     fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError>;
+    /// Shows the records of a network with these LSNs, of every kind, in order, passing over what was freed. A body that `change`
+    /// gives for one, of the same length, takes its place durably. Returns how many were replaced.
+    fn rewrite(
+        &self,
+        class: Class,
+        network: u32,
+        lsns: RangeInclusive<Lsn>,
+        change: Rewrite<'_>,
+    ) -> Result<u64, StoreError>;
     /// Shows every record of a log above `after`, of one network or of all, in order. Returns the last LSN there was to see.
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError>;
 

@@ -295,6 +295,37 @@ fn a_body_can_be_erased_in_place(store: &dyn Store) {
     assert_eq!((report.records, report.damage.len()), (40, 0));
 }
 
+/// Records of every kind between two LSNs are overwritten in place; those of other networks and beyond stay as they are.
+fn bodies_can_be_rewritten_by_lsn(store: &dyn Store) {
+    for network in [1, 2, 1] {
+        let mut batch = Batch::new(network);
+        for kind in [EVENT_KIND, 3, 3] {
+            batch.push(kind, 1, 0, 0, b"secret").unwrap();
+        }
+        commit(store, Class::STD, 1, batch).unwrap();
+    }
+    let mut seen = Vec::new();
+    let replaced = store.rewrite(Class::STD, 1, 2..=8, &mut |record| {
+        seen.push((record.lsn, record.network, record.kind));
+        (record.kind == 3).then(|| b"######".to_vec())
+    });
+    assert_eq!(replaced.unwrap(), 3);
+    assert_eq!(seen, [(2, 1, 3), (3, 1, 3), (7, 1, EVENT_KIND), (8, 1, 3)]);
+    assert_eq!(store.rewrite(Class::STD, 1, 1..=u64::MAX, &mut |_| None).unwrap(), 0);
+    assert!(store.rewrite(Class::STD, 1, 9..=9, &mut |_| Some(b"short".to_vec())).is_err());
+    assert_eq!(store.rewrite(Class::EVER, 1, 1..=9, &mut |_| Some(Vec::new())).unwrap(), 0);
+    let mut bodies = Vec::new();
+    store
+        .replay(Class::STD, None, 0, &mut |record| {
+            bodies.push(record.body == b"######");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(bodies, [false, true, true, false, false, false, false, true, false]);
+    let report = store.verify(&mut |_, _| {}).unwrap();
+    assert_eq!((report.records, report.damage.len()), (9, 0));
+}
+
 type Clause = fn(&dyn Store);
 
 const CONTRACT: &[Clause] = &[
@@ -315,6 +346,7 @@ const CONTRACT: &[Clause] = &[
     a_closed_store_refuses_and_health_tells,
     readers_and_writers_do_not_disturb_each_other,
     a_body_can_be_erased_in_place,
+    bodies_can_be_rewritten_by_lsn,
 ];
 
 fn check(make: impl Fn() -> Arc<dyn Store>) {

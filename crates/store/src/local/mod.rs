@@ -13,7 +13,7 @@ mod options;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -30,8 +30,8 @@ use crate::log::{Log, LogOptions, Opened, Waiting};
 use crate::record::{Batch, Lsn};
 use crate::snapshot::Snapshots;
 use crate::store::{
-    BlobInfo, BlobReader, BlobWriter, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected, Seqs,
-    Snapshot, Store, VerifyReport, Visit,
+    BlobInfo, BlobReader, BlobWriter, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected, Rewrite,
+    Seqs, Snapshot, Store, VerifyReport, Visit,
 };
 
 /// What is the store's own in a data directory. Older releases made it readable by others.
@@ -240,6 +240,16 @@ impl<D: Disk> Store for LocalStore<D> {
             }
         }
         Ok(false)
+    }
+
+    fn rewrite(
+        &self,
+        class: Class,
+        network: u32,
+        lsns: RangeInclusive<Lsn>,
+        change: Rewrite<'_>,
+    ) -> Result<u64, StoreError> {
+        self.lane(class).map_or(Ok(0), |lane| lane.view.rewrite(network, &lsns, change))
     }
 
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError> {

@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub(crate) mod format;
 pub(crate) mod index;
 mod open;
+mod overwrite;
 mod recover;
 mod segment;
 mod sidecar;

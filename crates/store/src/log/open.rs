@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::control::Control;
 use super::format::{SEGMENT_HEAD, Seed, SegmentHead};
+use super::overwrite;
 use super::recover::{self, Scan};
 use super::segment::{Segment, segment_path, sidecar_path};
 use super::view::{Inner, LogView, Open, Spare};
@@ -49,6 +50,7 @@ impl<D: Disk> Log<D> {
         budget: Arc<Budget>,
     ) -> Result<Opened<D>, StoreError> {
         disk.create_dir_all(dir).at("create", dir)?;
+        overwrite::finish(&disk, dir)?;
         let mut opening = Opening { disk, dir: dir.to_path_buf(), class, options, notes: Vec::new() };
         let mut files = opening.list()?;
         let control = opening.load_control(&files)?;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use super::control::Control;
 use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
 use super::index::{MemIndex, Span};
+use super::overwrite;
 use super::recover::index_batch;
 use super::segment::{Segment, segment_path};
 use super::sidecar::Probe;
@@ -30,7 +31,7 @@ pub(crate) struct LogView<D: Disk> {
     pub(crate) class: Class,
     pub(crate) budget: Arc<Budget>,
     inner: RwLock<Inner<D>>,
-    /// Held by whoever writes sidecars, spares or the control file, or frees segments.
+    /// Held by whoever writes sidecars, spares or the control file, overwrites records, or frees segments.
     pub(crate) upkeep: Mutex<()>,
 }
 
@@ -167,11 +168,13 @@ impl<D: Disk> LogView<D> {
 
     /// Overwrites the body of an event; `false` if it is not here.
     pub(crate) fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
+        // A file that is freed may become another segment.
+        let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut spot) = self.locate(network, seq)? else { return Ok(false) };
         if !matches!(spot.seek(network, seq, u32::MAX)?, Seek::Found) {
             return Ok(false);
         }
-        spot.walker.overwrite(&self.disk, body)?;
+        overwrite::apply(&self.disk, &self.dir, &spot.head, &[spot.walker.with_body(body)?])?;
         Ok(true)
     }
 
@@ -185,7 +188,7 @@ impl<D: Disk> LogView<D> {
                 let path = segment_path(&self.dir, open.head.number);
                 let seed = Seed::of(open.head.generation);
                 let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
-                return Ok(Some(Spot { walker, segment: None }));
+                return Ok(Some(Spot { walker, head: open.head, segment: None }));
             }
             Arc::clone(&inner.sealed)
         };
@@ -196,7 +199,7 @@ impl<D: Disk> LogView<D> {
             let Some(offset) = segment.place(network, seq)? else { return Ok(None) };
             let seed = Seed::of(segment.head.generation);
             let walker = Walker::new(segment.file()?, segment.path(), seed, u64::from(offset), segment.end);
-            return Ok(Some(Spot { walker, segment: Some(Arc::clone(segment)) }));
+            return Ok(Some(Spot { walker, head: segment.head, segment: Some(Arc::clone(segment)) }));
         }
         Ok(None)
     }
@@ -291,6 +294,7 @@ fn show<F: crate::disk::DiskFile>(
 /// A walk and the segment it is in.
 struct Spot<D: Disk> {
     walker: Walker<D::File>,
+    head: SegmentHead,
     segment: Option<Arc<Segment<D>>>,
 }
 

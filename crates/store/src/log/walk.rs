@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::format::{self, ALIGN, BATCH_HEAD, BatchHead, Found, Seed};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::DiskFile;
 use crate::error::{At as _, StoreError};
 use crate::record::{Lsn, RecordRef};
 
@@ -78,16 +78,14 @@ impl<F: DiskFile> Walker<F> {
         format::peek_record(self.here()).map(|(record, _)| record)
     }
 
-    /// Overwrites the body of the settled record with one of the same length, durably.
-    pub(crate) fn overwrite<D: Disk<File = F>>(&self, disk: &D, body: &[u8]) -> Result<(), StoreError> {
+    /// The settled record with another body of the same length, and where it lies.
+    pub(crate) fn with_body(&self, body: &[u8]) -> Result<(u64, Vec<u8>), StoreError> {
         let mut record = self.here().get(..self.size).unwrap_or_default().to_vec();
         if !format::replace_body(&mut record, body, self.seed) {
             let size = body.len() as u64;
             return Err(StoreError::TooLarge { what: "erased body", size, limit: record.len() as u64 });
         }
-        let file = disk.open(&self.path, true).at("open", &self.path)?;
-        file.write_at(&record, self.pos).at("write", &self.path)?;
-        file.sync_data().at("flush", &self.path)
+        Ok((self.pos, record))
     }
 
     /// Steps over the settled record.

@@ -5,13 +5,13 @@
 pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rialto_store::{
     Batch, BlobInfo, BlobReader, BlobWriter, Class, Committed, Damage, Done, Flush, Freed, Health, Horizon, LogHealth,
-    Lsn, NetworkInfo, RecordRef, Rejected, Seqs, Snapshot, Store, StoreError, VerifyReport, Visit,
+    Lsn, NetworkInfo, RecordRef, Rejected, Rewrite, Seqs, Snapshot, Store, StoreError, VerifyReport, Visit,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -224,6 +224,30 @@ impl Store for SqlStore {
             None => Ok(false),
             Some(length) if length == size => Ok(true),
             Some(length) => Err(StoreError::TooLarge { what: "erased body", size: size as u64, limit: length as u64 }),
+        }
+    }
+
+    fn rewrite(
+        &self,
+        class: Class,
+        network: u32,
+        lsns: RangeInclusive<Lsn>,
+        change: Rewrite<'_>,
+    ) -> Result<u64, StoreError> {
+        let mut bodies = Vec::new();
+        self.replay(class, Some(network), lsns.start().saturating_sub(1), &mut |record| {
+            if record.lsn > *lsns.end() {
+                return ControlFlow::Break(());
+            }
+            bodies.extend(change(record).map(|body| (record.lsn, body)));
+            ControlFlow::Continue(())
+        })?;
+        let replaced = bodies.len() as u64;
+        match self.database.call(move |tables| tables.overwrite(class, &bodies)).map_err(lost)? {
+            Ok(()) => Ok(replaced),
+            Err((size, limit)) => {
+                Err(StoreError::TooLarge { what: "erased body", size: size as u64, limit: limit as u64 })
+            }
         }
     }
 

@@ -135,6 +135,23 @@ impl Tables {
         Some(row.record.body.len())
     }
 
+    /// `UPDATE record SET body = $body, crc = $crc WHERE class = $class AND lsn = $lsn AND length(body) = length($body)`, for each
+    /// of them in one transaction. A body of another length undoes all; the answer is its length and the one that is there.
+    pub(crate) fn overwrite(&mut self, class: Class, bodies: &[(Lsn, Vec<u8>)]) -> Result<(), (usize, usize)> {
+        for (lsn, body) in bodies {
+            if let Some(row) = self.record.get(&(class, *lsn)).filter(|row| row.record.body.len() != body.len()) {
+                return Err((body.len(), row.record.body.len()));
+            }
+        }
+        for (lsn, body) in bodies {
+            if let Some(row) = self.record.get_mut(&(class, *lsn)) {
+                row.record.body.clone_from(body);
+                row.crc = crc32c::crc32c(body);
+            }
+        }
+        Ok(())
+    }
+
     /// `SELECT DISTINCT ON (network) network, class FROM (SELECT network, seq, class FROM record
     /// UNION ALL SELECT network, 0, class FROM snapshot) AS known ORDER BY network, seq DESC`
     pub(crate) fn networks(&self) -> Vec<(u32, Class)> {
