@@ -13,6 +13,7 @@ use crate::own;
 use crate::presence::Live;
 use crate::profile;
 use crate::record::{Change, EventRecord};
+use crate::redaction::{self, Copies};
 use crate::resources;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
@@ -55,8 +56,8 @@ pub enum AdminOp {
     ApproveMod(String, String, bool),
     /// Puts mods of one mode in order.
     OrderMods(Option<Mode>, Vec<String>),
-    /// Marks an event as redacted; the node overwrites its bytes.
-    Redact(Seq),
+    /// Marks an event as redacted and clears what was copied from it; the node overwrites the bytes.
+    Redact(Seq, Option<Box<Copies>>),
     /// Sends a dead letter again: position of its event, recipient, and the event if history has it.
     RetryDead(Seq, String, Option<Arc<EventRecord>>),
     /// Puts dead letters away: of one event, of one recipient, or all; at most so many.
@@ -144,20 +145,7 @@ pub(crate) fn decide(
         AdminOp::ChangeMod(name, patch) => manage::change(state, live, name, patch, now, fx),
         AdminOp::RemoveMod(name) => manage::remove(state, live, name, now, fx),
         AdminOp::OrderMods(mode, names) => manage::order(state, live, *mode, names, now, fx),
-        AdminOp::Redact(seq) => {
-            if *seq == 0 || *seq > state.book.head {
-                return Err(ErrorCode::CursorUnknown.into());
-            }
-            let copies = dead::copies_of(state, *seq);
-            for seq in std::iter::once(seq).chain(&copies).filter(|seq| !state.book.redacted.contains(seq)) {
-                fx.change(Change::Redacted { seq: *seq });
-            }
-            let mut answer = json!({ "seq": seq, "status": "redacted" });
-            if let Some(map) = answer.as_object_mut().filter(|_| !copies.is_empty()) {
-                map.insert("copies".into(), json!(copies));
-            }
-            Ok(answer)
-        }
+        AdminOp::Redact(seq, copies) => redaction::redact(state, *seq, copies.as_deref(), now, fx),
         AdminOp::RetryDead(seq, recipient, original) => {
             dead::retry(state, *seq, recipient, original.as_deref(), now, fx)
         }

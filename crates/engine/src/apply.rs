@@ -303,11 +303,12 @@ fn change(state: &mut State, change: &Change) {
                 c.master = *master;
             }
         }
-        Change::ChannelSet { channel, title, title_manual, starred } => {
+        Change::ChannelSet { channel, title, title_manual, starred, no_resume_from } => {
             if let Some(c) = state.book.channels.get_mut(*channel as usize) {
                 c.title = title.clone().unwrap_or(std::mem::take(&mut c.title));
                 c.title_manual = title_manual.unwrap_or(c.title_manual);
                 c.starred = starred.unwrap_or(c.starred);
+                c.resume_from = c.resume_from.take().filter(|_| !no_resume_from);
             }
         }
         Change::Seated { channel, member } => {
@@ -385,6 +386,7 @@ fn change(state: &mut State, change: &Change) {
             own::renamed(state, *member, address);
             seat_in_groups(state, *member);
         }
+        Change::UnitSet { unit, record } => work::set(state, *unit, record),
         Change::WorkForgotten { units } => {
             work::forgotten(state, units).into_iter().for_each(|seq| release(state, seq));
         }

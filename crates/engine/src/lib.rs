@@ -13,6 +13,7 @@ pub mod input;
 pub mod mods;
 pub mod monotonic;
 pub mod record;
+pub mod redaction;
 pub mod resources;
 pub mod rooms;
 pub mod route;

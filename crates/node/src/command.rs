@@ -7,7 +7,7 @@ use crate::outgoing::{Part, Signal};
 use crate::query::Query;
 use crate::texts::Texts;
 use bytes::Bytes;
-use rialto_engine::input::Accepted;
+use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer, Wishes};
 use rialto_model::network::Durability;
@@ -204,6 +204,15 @@ pub(crate) enum Command {
     /// The LSN and hash of the state, with everything in the log.
     Hash {
         reply: oneshot::Sender<(u64, [u8; 32])>,
+    },
+    /// The state and the LSN it is at, with everything in the log, to be saved at once.
+    Save {
+        reply: oneshot::Sender<StateAt>,
+    },
+    /// The contents of a resource, older ones too.
+    Contents {
+        address: String,
+        reply: oneshot::Sender<Vec<Content>>,
     },
     /// Below which position nothing is needed any more.
     Horizon {

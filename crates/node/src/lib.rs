@@ -22,6 +22,7 @@ pub mod outbox;
 pub mod outgoing;
 mod profile;
 pub mod query;
+mod redaction;
 mod resources;
 pub mod schema;
 mod search;

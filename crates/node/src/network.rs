@@ -10,7 +10,6 @@ use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wish
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
-use rialto_store::search::SearchIndex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -371,34 +370,6 @@ impl Network {
         self.handle.shared.number
     }
 
-    /// Redacts an event: a logged tombstone, its payload overwritten on disk, its search row removed.
-    pub async fn redact(&self, id: &str) -> Result<Value, Fault> {
-        let record = self.find(id).await?;
-        let record =
-            record.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here")))?;
-        let seq = record.event.seq;
-        let result = self.admin(AdminOp::Redact(seq)).await?;
-        let (store, index, number) = (self.handle.store.clone(), self.handle.index.clone(), self.handle.shared.number);
-        // What was sent again from it says the same.
-        let copies = result.get("copies").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64);
-        let all: Vec<Seq> = std::iter::once(seq).chain(copies).collect();
-        let seqs = all.clone();
-        let erase_all = move || seqs.iter().try_for_each(|seq| erase(store.as_ref(), index.as_deref(), number, *seq));
-        let erased = self.handle.host.blocking(erase_all).await;
-        let failed = |what: String| {
-            tracing::error!(%what, "redaction did not finish");
-            Fault::new(
-                ErrorCode::StorageUnavailable,
-                "the tombstone is logged, but the bytes could not be overwritten: try again",
-            )
-        };
-        erased.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-        for seq in all {
-            let _ = self.handle.commands.send(Command::Forget { seq }).await;
-        }
-        Ok(result)
-    }
-
     /// Whether it is archived.
     pub fn status(&self) -> Status {
         self.settings().status
@@ -410,27 +381,4 @@ impl Network {
             let _ = done.await;
         }
     }
-}
-
-/// Overwrites what an event said and removes its search row. Doing it again does no harm.
-pub(crate) fn erase(
-    store: &dyn Store,
-    index: Option<&SearchIndex>,
-    number: u32,
-    seq: Seq,
-) -> Result<(), rialto_store::StoreError> {
-    // Who feeds the index may have read the text already: it is removed after it was put in.
-    let _nobody_feeds = index.map(SearchIndex::feed);
-    let mut blank = None;
-    store.read(number, rialto_store::Seqs::These(&[seq]), &mut |r| {
-        blank = rialto_engine::record::redacted(r.version, r.body).filter(|blank| blank != r.body);
-        std::ops::ControlFlow::Break(())
-    })?;
-    if let Some(blank) = blank {
-        store.erase(number, seq, &blank)?;
-    }
-    if let Some(index) = index {
-        index.remove(number, seq)?;
-    }
-    Ok(())
 }

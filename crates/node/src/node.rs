@@ -6,8 +6,9 @@ use crate::command::Command;
 use crate::directory::Directory;
 use crate::host::Host;
 use crate::metrics::Counters;
-use crate::network::{Handle, Network, Shared, erase};
+use crate::network::{Handle, Network, Shared};
 use crate::profile;
+use crate::redaction;
 use crate::task::load::{self, LoadError};
 use crate::task::{LogPlace, Task};
 use rialto_engine::mods::{self, ModConfig};
@@ -215,24 +216,29 @@ impl Node {
                 directory: Arc::default(),
             }),
         };
-        let mut behind = Vec::new();
+        let (mut behind, mut cut_short) = (Vec::new(), Vec::new());
         for info in store.networks()? {
             let from = store.clone();
             let seed = host.seed();
             let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
             let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
-            let redacted: Vec<u64> = engine.state.book.redacted.iter().copied().collect();
+            let book = &engine.state.book;
+            let (id, redacted) = (book.id.clone(), book.redacted.iter().copied().collect::<Vec<_>>());
             let (from, to) = (store.clone(), index.clone());
-            let erased = host.blocking(move || {
-                redacted.iter().try_for_each(|seq| erase(from.as_ref(), to.as_deref(), info.network, *seq))
+            let looked = host
+                .blocking(move || redaction::cut_short(from.as_ref(), to.as_deref(), (info.network, &id), &redacted));
+            let unfinished = looked.await.map_err(|_| StoreError::Closed)?.unwrap_or_else(|error| {
+                tracing::error!(network = info.network, %error, "whether redactions were cut short cannot be read");
+                Vec::new()
             });
-            if let Err(error) = erased.await.map_err(|_| StoreError::Closed)? {
-                tracing::error!(network = info.network, %error, "a redaction that was cut short is not finished");
-            }
             let is_behind = engine.state.is_behind_its_profile();
             let network = node.start(engine, info.class, lsn);
+            cut_short.push((network.clone(), unfinished));
             behind.extend(is_behind.then_some(network));
+        }
+        for (network, events) in cut_short {
+            redaction::finish(&network, &events).await;
         }
         for network in behind {
             profile::catch_up(&node.inner.blobs, &network).await;

@@ -253,7 +253,7 @@ mod tests {
         let store = rialto_store::MemoryStore::default();
         std::thread::scope(|scope| {
             let feeding = index.feed();
-            let eraser = scope.spawn(|| crate::network::erase(&store, Some(&index), 1, 5));
+            let eraser = scope.spawn(|| crate::redaction::erase(&store, Some(&index), 1, 5, None));
             for _ in 0..1000 {
                 if eraser.is_finished() {
                     break;

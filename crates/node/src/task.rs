@@ -20,7 +20,7 @@ mod workspace;
 
 use crate::blobs::Blobs;
 use crate::clock::NetworkClock;
-use crate::command::{Answered, Command, Found, PageAnswer, Reply};
+use crate::command::{Answered, Command, Found, PageAnswer, Reply, StateAt};
 use crate::delivery::Sessions;
 use crate::host::Host;
 use crate::metrics::Counters;
@@ -68,6 +68,7 @@ enum Then {
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
+    Save(oneshot::Sender<StateAt>, Vec<u8>),
 }
 
 /// A batch on its way to the disk.
@@ -131,6 +132,8 @@ pub(crate) struct Task {
     then: Vec<Then>,
     /// Who wants the hash of the state after this batch.
     hashes: Vec<oneshot::Sender<(u64, [u8; 32])>>,
+    /// Who wants to save the state after this batch.
+    saves: Vec<oneshot::Sender<StateAt>>,
     events: Vec<Outgoing>,
     recent: VecDeque<Arc<EventRecord>>,
     recent_bytes: usize,
@@ -231,6 +234,7 @@ impl Task {
             urgent: false,
             then: Vec::new(),
             hashes: Vec::new(),
+            saves: Vec::new(),
             events: Vec::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
@@ -373,6 +377,11 @@ impl Task {
             }
             Command::Hash { reply } => {
                 self.hashes.push(reply);
+            }
+            Command::Save { reply } => self.saves.push(reply),
+            Command::Contents { address, reply } => {
+                let resource = self.engine.state.resource_named(&address);
+                let _ = reply.send(resource.into_iter().flat_map(|(_, resource)| resource.blobs()).collect());
             }
             Command::Forget { seq } => self.forget_copy(seq),
             Command::Snapshot { reply } => {

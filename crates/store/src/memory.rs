@@ -206,6 +206,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn drop_rejected_snapshots(&self, _network: u32) -> Result<(), StoreError> {
+        // None are kept.
+        Ok(())
+    }
+
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let mut inner = self.lock();
         let Inner { logs, snapshots, .. } = &mut *inner;

@@ -19,6 +19,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"RIALTOSN");
 const VERSION: u32 = 1;
 const HEAD: usize = 64;
 const KEPT: usize = 2;
+/// What the name of a bad snapshot ends with.
+const SET_ASIDE: &str = "damaged";
 /// Largest snapshot, in bytes.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 
@@ -152,6 +154,18 @@ impl<D: Disk> Snapshots<D> {
         let of_network = state.kept.entry(network).or_default();
         let bad: Vec<Kept> = of_network.extract_if(.., |kept| kept.lsn == lsn).collect();
         bad.iter().map(|bad| set_aside(&self.disk, &self.path(network, bad), HEAD as u64, what)).collect()
+    }
+
+    /// Removes the files of a network that were set aside, and sees that those of older snapshots do not come back either.
+    pub(crate) fn drop_rejected(&self, network: u32) -> Result<(), StoreError> {
+        let mine = format!("{network:08}-");
+        let entries = self.disk.list(&self.dir).at("list", &self.dir)?;
+        let set_aside = |name: &str| name.starts_with(&mine) && name.ends_with(SET_ASIDE);
+        for entry in entries.iter().filter(|entry| set_aside(&entry.name)) {
+            let path = self.dir.join(&entry.name);
+            self.disk.remove(&path).at("remove", &path)?;
+        }
+        self.disk.sync_dir(&self.dir).at("flush", &self.dir)
     }
 
     fn drop_bad(
@@ -306,7 +320,7 @@ fn read_whole<D: Disk>(disk: &D, path: &Path, network: u32, lsn: Lsn) -> Result<
 }
 
 fn set_aside<D: Disk>(disk: &D, path: &Path, offset: u64, what: &str) -> Result<Damage, StoreError> {
-    let kept = path.with_extension("damaged");
+    let kept = path.with_extension(SET_ASIDE);
     let kept = match disk.rename(path, &kept) {
         Ok(()) => Some(kept),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,

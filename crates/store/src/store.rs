@@ -219,6 +219,10 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Sets aside a snapshot that was loaded and cannot be decoded, and names it in `health`: the next load gives an older one.
     fn reject_snapshot(&self, network: u32, lsn: Lsn, what: &str) -> Result<(), StoreError>;
 
+    /// Removes the snapshots of a network that were set aside as bad. From here on no power cut brings back one of them, or one
+    /// that newer ones have replaced.
+    fn drop_rejected_snapshots(&self, network: u32) -> Result<(), StoreError>;
+
     /// Frees the parts of a log in which every network's records are at or below its horizon and covered by both of its kept
     /// snapshots. Networks without a horizon keep everything. Where only a snapshot is missing, its network is named.
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError>;

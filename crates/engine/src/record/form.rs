@@ -169,8 +169,8 @@ pub fn redacted(version: u8, body: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Overwrites a JSON object with another one that is not longer, filled up with spaces.
-fn blank(place: &mut [u8], object: &[u8]) -> Option<()> {
+/// Overwrites a JSON value with another one that is not longer, filled up with spaces before its last byte.
+pub(crate) fn blank(place: &mut [u8], object: &[u8]) -> Option<()> {
     // Metadata that is not there has no bytes at all.
     if place.is_empty() {
         return Some(());
@@ -180,6 +180,24 @@ fn blank(place: &mut [u8], object: &[u8]) -> Option<()> {
     place.get_mut(..most.len())?.copy_from_slice(most);
     *place.last_mut()? = *last;
     Some(())
+}
+
+/// Where in the body of an event its [`More`] lies, if it has any.
+pub(crate) fn more_of(body: &[u8]) -> Option<std::ops::Range<usize>> {
+    let mut r = Reader(body);
+    if r.u8()? & HAS_MORE == 0 {
+        return None;
+    }
+    r = Reader(body);
+    skip_to_blocks(&mut r)?;
+    for _ in 0..r.u8()? {
+        let tag = r.u8()?;
+        let block = r.spanned(body)?;
+        if tag == MORE {
+            return Some(block);
+        }
+    }
+    None
 }
 
 /// Metadata of an event whose words are taken away: only what says to which other events it belongs.
@@ -195,6 +213,18 @@ fn kept_metadata(text: &[u8]) -> String {
 
 /// Passes over everything before an event's texts.
 fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
+    if skip_to_blocks(r)? & HAS_MORE != 0 {
+        for _ in 0..r.u8()? {
+            r.take(1)?;
+            let len = r.u32()? as usize;
+            r.take(len)?;
+        }
+    }
+    Some(())
+}
+
+/// Passes over everything before an event's blocks, or its texts if it has no blocks. Gives its flags.
+fn skip_to_blocks(r: &mut Reader<'_>) -> Option<u8> {
     let flags = r.u8()?;
     r.take(HEAD - 1)?;
     let has = |bit: u8| flags & bit != 0;
@@ -216,14 +246,7 @@ fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
             r.text()?;
         }
     }
-    if has(HAS_MORE) {
-        for _ in 0..r.u8()? {
-            r.take(1)?;
-            let len = r.u32()? as usize;
-            r.take(len)?;
-        }
-    }
-    Some(())
+    Some(flags)
 }
 
 struct Reader<'a>(&'a [u8]);

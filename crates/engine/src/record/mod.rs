@@ -6,6 +6,7 @@ mod form;
 mod more;
 
 pub use form::redacted;
+pub(crate) use form::{blank, more_of};
 pub use more::More;
 
 use crate::route::Route;
@@ -170,6 +171,9 @@ pub enum Change {
         title_manual: Option<bool>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         starred: Option<bool>,
+        /// It no longer says what it resumes from.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        no_resume_from: bool,
     },
     Seated {
         channel: ChannelId,
@@ -275,6 +279,11 @@ pub enum Change {
     Renamed {
         member: MemberId,
         address: Box<str>,
+    },
+    /// A work unit is as given.
+    UnitSet {
+        unit: crate::work::UnitNo,
+        record: Box<crate::work::Unit>,
     },
     /// Ended work units are no longer known: inclusive ranges of their numbers.
     WorkForgotten {

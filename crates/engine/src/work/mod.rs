@@ -16,4 +16,4 @@ pub(crate) use involve::{involve, result_again};
 pub use list::UnitFilter;
 pub(crate) use open::open_call;
 pub use unit::{Alias, Artifact, Chunk, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
-pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt, redacted};
+pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt, redacted, set};

@@ -455,6 +455,15 @@ fn changed(unit: &mut Unit, event: &Event, mark: &WorkMark, act: &WorkAct) {
     }
 }
 
+/// Applies that a unit is as given, as long as it is known.
+pub(crate) fn set(state: &mut State, no: UnitNo, unit: &Unit) {
+    if let Some(known) = state.book.units.remove(&no) {
+        state.work.leave(no, &known);
+        state.work.enter(no, unit);
+        state.book.units.insert(no, unit.clone());
+    }
+}
+
 /// The chunks of an event that is redacted are no more.
 pub(crate) fn redacted(state: &mut State, seq: Seq) {
     if state.work.blobs == 0 {

@@ -84,9 +84,9 @@ fn channels_and_redaction() {
         assert_eq!(outcome(&world.admin(AdminOp::CreateChannel(name.into()))), code, "{name}");
     }
     assert!(world.state().channel_id("x").is_some());
-    assert_eq!(outcome(&world.admin(AdminOp::Redact(0))), "cursor_unknown");
-    assert_eq!(outcome(&world.admin(AdminOp::Redact(99))), "cursor_unknown");
-    assert_eq!(outcome(&world.admin(AdminOp::Redact(1))), "ok");
+    assert_eq!(outcome(&world.admin(AdminOp::Redact(0, None))), "cursor_unknown");
+    assert_eq!(outcome(&world.admin(AdminOp::Redact(99, None))), "cursor_unknown");
+    assert_eq!(outcome(&world.admin(AdminOp::Redact(1, None))), "ok");
     // An archived channel is read, not written.
     world.act("agent:a", "network.channel.join", json!({ "channel": "general" })).unwrap();
     world.commit(Record::from(Change::ChannelStatus { channel: 0, status: ChannelStatus::Archived }));

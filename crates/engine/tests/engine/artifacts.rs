@@ -131,7 +131,7 @@ fn a_redacted_event_lets_its_content_go() {
     world.emit("agent:b", made(&id, "x", &one, json!({ "last": false }))).unwrap();
     let first = world.head();
     world.emit("agent:b", made(&id, "x", &two, json!({ "append": true }))).unwrap();
-    world.admin(AdminOp::Redact(first)).unwrap();
+    world.admin(AdminOp::Redact(first, None)).unwrap();
     assert_eq!(held(&world), [2]);
     assert!(!unit(&world, &id).artifacts[0].is_content());
     // It counts as gone: as many more may come.

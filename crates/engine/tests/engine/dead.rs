@@ -107,12 +107,12 @@ fn what_cannot_be_sent_again_is_refused_by_name() {
     world.pass(3000);
     retry(&mut world, copy, "agent:b").unwrap();
     let second = world.head();
-    let redacted = world.admin(AdminOp::Redact(seq)).unwrap();
+    let redacted = world.admin(AdminOp::Redact(seq, None)).unwrap();
     assert_eq!(redacted["copies"], json!([copy, second]));
     assert_eq!(world.state().book.redacted.iter().copied().collect::<Vec<_>>(), [seq, copy, second]);
 
     let (mut world, seq) = with_letter();
-    world.admin(AdminOp::Redact(seq)).unwrap();
+    world.admin(AdminOp::Redact(seq, None)).unwrap();
     assert_eq!(outcome(&retry(&mut world, seq, "agent:b")), "cursor_unknown", "what was redacted stays so");
     let (mut world, seq) = with_letter();
     world.load("persistence", json!({ "retention_days": 1, "purge_interval_s": 1 }));

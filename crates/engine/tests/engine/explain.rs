@@ -34,8 +34,8 @@ fn the_ladder_of_each_recipient() {
     assert_eq!(rungs(&ask(&world, Viewer::Member(1)).unwrap().json), ["agent:b acked"], "one's own rung only");
     assert_eq!(ask(&world, Viewer::Member(5)), None, "to others the event is unknown");
     assert_eq!(ask(&world, Viewer::Reader), None);
-    world.admin(AdminOp::Redact(seq)).unwrap();
-    world.admin(AdminOp::Redact(seq)).unwrap();
+    world.admin(AdminOp::Redact(seq, None)).unwrap();
+    world.admin(AdminOp::Redact(seq, None)).unwrap();
     assert_eq!(ask(&world, Viewer::Operator).unwrap().json["redacted"], true);
 }
 

@@ -148,6 +148,47 @@ impl Blobs {
         Ok(self.host.blocking(move || blobs.sweep()).await??)
     }
 
+    /// Removes content that a member brought and that nobody names or has staged besides, at once. Returns false if nothing may
+    /// be removed now, because not every network's book is known or somebody holds all blobs.
+    pub async fn discard(
+        self: &Arc<Self>,
+        network: u32,
+        member: MemberId,
+        hashes: Vec<Hash>,
+    ) -> Result<bool, BlobError> {
+        let blobs = Arc::clone(self);
+        let work = move || {
+            for hash in hashes {
+                blobs.registry().unstage((network, member, hash));
+                let name = hex::text(&hash);
+                let gone = blobs.store.has_blob(&name)?;
+                if gone && !blobs.remove_unheld(&hash, &name)? {
+                    return Ok(false);
+                }
+            }
+            Ok::<bool, StoreError>(true)
+        };
+        Ok(self.host.blocking(work).await??)
+    }
+
+    /// Removes a blob unless somebody names it or has staged it. Returns false if nothing may be removed now.
+    fn remove_unheld(&self, hash: &Hash, name: &str) -> Result<bool, StoreError> {
+        let _nobody_names = self.naming.write().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut registry = self.registry();
+            if registry.protects(hash, self.steady()) {
+                return Ok(true);
+            }
+            if registry.is_held() {
+                return Ok(false);
+            }
+        }
+        if self.store.remove_blob(name)? {
+            self.counters.removed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
     fn sweep(&self) -> Result<Cleaned, StoreError> {
         let mut cleaned = Cleaned { held_back: self.registry().is_held(), ..Cleaned::default() };
         if cleaned.held_back {

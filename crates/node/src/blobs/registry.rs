@@ -194,6 +194,15 @@ impl Registry {
         self.due.insert((keep_until, key));
     }
 
+    /// The member may no longer name it.
+    pub(super) fn unstage(&mut self, key: Key) {
+        if let Some(staged) = self.staged.remove(&key) {
+            self.due.remove(&(staged.keep_until, key));
+            let (network, _, hash) = key;
+            self.change(network, hash, 0, |held| held.stages -= 1);
+        }
+    }
+
     pub(super) fn may_name(&mut self, key: Key, now: u64) -> Option<u64> {
         let staged = self.staged.get_mut(&key).filter(|staged| now < staged.name_until)?;
         self.due.remove(&(staged.keep_until, key));

@@ -25,11 +25,16 @@ const BATCH_BYTES_KEPT: usize = 4 << 20;
 impl Task {
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
     pub(super) async fn submit(&mut self) {
-        if !self.hashes.is_empty() {
+        if !self.hashes.is_empty() || !self.saves.is_empty() {
             // What waits lazily goes to the log first, so that log and state say the same.
             self.urgent |= !self.open.is_empty();
+        }
+        if !self.hashes.is_empty() {
             let hash = self.engine.state.hash();
             self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
+        }
+        for reply in std::mem::take(&mut self.saves) {
+            self.then.push(Then::Save(reply, self.engine.state.to_snapshot()));
         }
         let lazy = !self.urgent;
         let number = self.next_flight;
@@ -244,6 +249,9 @@ impl Task {
             }
             Then::Hash(reply, hash) => {
                 let _ = reply.send((self.last_lsn, hash));
+            }
+            Then::Save(reply, bytes) => {
+                let _ = reply.send(StateAt { class: self.class, lsn: self.last_lsn, bytes });
             }
             Then::Answers(Reply::Once(reply), answers, _) => {
                 let _ = reply.send(answers);

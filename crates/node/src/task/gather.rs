@@ -94,7 +94,7 @@ impl Task {
 
     /// Whether something waits for a commit. Reads alone do not.
     pub(super) fn is_due(&self) -> bool {
-        let answered = self.then.is_empty() && self.hashes.is_empty();
+        let answered = self.then.is_empty() && self.hashes.is_empty() && self.saves.is_empty();
         !answered || !self.fx.after.is_empty() || self.urgent || self.sessions.is_dirty()
     }
 

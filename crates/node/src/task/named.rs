@@ -40,6 +40,11 @@ impl BlobChanges {
                 let units = units.iter().flat_map(|(from, to)| *from..=*to).filter_map(|no| state.unit(no));
                 self.dropped.extend(units.flat_map(Unit::blobs));
             }
+            Some(Change::UnitSet { unit, record }) => {
+                let known = state.unit(*unit);
+                self.named.extend(known.into_iter().flat_map(|_| record.blobs()));
+                self.dropped.extend(known.into_iter().flat_map(Unit::blobs));
+            }
             Some(Change::Redacted { seq }) => self.dropped.extend(state.chunks_of(*seq)),
             _ => {}
         }

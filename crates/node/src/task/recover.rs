@@ -25,6 +25,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::Shown { .. }
         | Command::Forget { .. }
         | Command::Snapshot { .. }
+        | Command::Contents { .. }
         | Command::Horizon { .. } => true,
         Command::Emit { .. }
         | Command::EmitKeyed { .. }
@@ -38,6 +39,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::ModPort { .. }
         | Command::ModSaid { .. }
         | Command::Hash { .. }
+        | Command::Save { .. }
         | Command::Stop { .. } => false,
     }
 }
@@ -60,6 +62,7 @@ impl Task {
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Hash(reply, _) => drop(reply),
+                Then::Save(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
                     for answered in answers.iter_mut().filter(|a| a.result.is_ok()) {
                         *answered = Answered::refusal(answered.event_id().map(str::to_owned), fault());
@@ -199,6 +202,8 @@ impl Task {
                 | Command::ModSaid { .. }
                 | Command::CloseStream { .. }
                 | Command::Hash { .. }
+                | Command::Save { .. }
+                | Command::Contents { .. }
                 | Command::Watch { .. }
                 | Command::Forget { .. }
                 | Command::Snapshot { .. }

@@ -305,6 +305,10 @@ impl<D: Disk> Store for LocalStore<D> {
         Ok(())
     }
 
+    fn drop_rejected_snapshots(&self, network: u32) -> Result<(), StoreError> {
+        self.snapshots.drop_rejected(network)
+    }
+
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let Some(lane) = self.lane(class) else { return Ok(Freed::default()) };
         let horizons: BTreeMap<u32, u64> = horizons.iter().map(|horizon| (horizon.network, horizon.seq)).collect();

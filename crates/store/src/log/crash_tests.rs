@@ -313,3 +313,30 @@ proptest! {
         world.check(given);
     }
 }
+
+/// The power is cut at every step while records that span sectors are overwritten: each is what it was or what it was to be.
+#[test]
+fn an_overwrite_is_whole_or_not_there() {
+    for steps in 0..100 {
+        let mut world = World::new(steps);
+        world.commit(&[(1, 2, 1500, true), (2, 1, 600, true)]);
+        world.disk.cut_after(steps);
+        let done = world.log().view.rewrite(1, &(1..=2), &mut |record| Some(vec![b'#'; record.body.len()])).is_ok();
+        world.disk.crash();
+        world.start();
+        let mut seen = Vec::new();
+        let visit = &mut |record: crate::record::RecordRef<'_>| {
+            let overwritten = record.body.iter().all(|byte| *byte == b'#');
+            assert!(overwritten || world.oracle.written.get(&record.lsn).is_some_and(|body| body == record.body));
+            seen.push(overwritten);
+            ControlFlow::Continue(())
+        };
+        world.log.as_ref().unwrap().view.replay(None, 0, visit).unwrap();
+        if done {
+            assert_eq!(seen, [true, true, false], "{steps} steps");
+            assert!(steps > 5, "it takes some steps");
+            return;
+        }
+    }
+    panic!("it never ends");
+}

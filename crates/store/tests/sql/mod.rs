@@ -286,6 +286,11 @@ impl Store for SqlStore {
         self.database.call(move |tables| tables.remove_snapshot(network, lsn)).map_err(lost)
     }
 
+    fn drop_rejected_snapshots(&self, _network: u32) -> Result<(), StoreError> {
+        // None are kept.
+        Ok(())
+    }
+
     fn recycle(&self, class: Class, horizons: &[Horizon]) -> Result<Freed, StoreError> {
         let horizons = horizons.to_vec();
         let (segments, bytes) = self.database.call(move |tables| tables.recycle(class, &horizons)).map_err(lost)?;

@@ -18,9 +18,9 @@ use rialto_model::{ErrorCode, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
 
 /// There is a new session.
-pub(super) const CREATED: &str = "workspace.session.created";
+pub(crate) const CREATED: &str = "workspace.session.created";
 /// A session says something else of itself.
-pub(super) const UPDATED: &str = "workspace.session.updated";
+pub(crate) const UPDATED: &str = "workspace.session.updated";
 /// Characters of a title made from a message.
 const AUTO_TITLE_CHARS_MAX: usize = 60;
 /// Days a session may rest before it is archived, unless the mod says otherwise.
@@ -48,7 +48,13 @@ fn says(state: &State, kind: &str, channel: ChannelId, name: &str, payload: &Val
 /// A channel was made: a session is told of.
 pub(crate) fn began(state: &State, made: &Made, titled: bool, now: Clock, fx: &mut Effects) {
     if titled && is_session(&made.name) {
-        fx.change(Change::ChannelSet { channel: made.id, title: None, title_manual: Some(true), starred: None });
+        fx.change(Change::ChannelSet {
+            channel: made.id,
+            title: None,
+            title_manual: Some(true),
+            starred: None,
+            no_resume_from: false,
+        });
     }
     says(state, CREATED, made.id, &made.name, &told(state, made), now, fx);
 }
@@ -79,7 +85,13 @@ pub(super) fn create(
     let name = channels::channel_name(&draft.target)?;
     let made = channels::make(state, name, &said, Some(draft.member), now, fx)?;
     if channels::text(&said, "title").is_some() {
-        fx.change(Change::ChannelSet { channel: made.id, title: None, title_manual: Some(true), starred: None });
+        fx.change(Change::ChannelSet {
+            channel: made.id,
+            title: None,
+            title_manual: Some(true),
+            starred: None,
+            no_resume_from: false,
+        });
     }
     draft.retarget(&made.name, made.id);
     draft.admitted = true;
@@ -143,7 +155,13 @@ impl Wish {
         let title = self.title.filter(|_| !(auto && here.title_manual));
         if title.is_some() || self.starred.is_some() {
             let title_manual = title.as_ref().map(|_| !auto);
-            fx.change(Change::ChannelSet { channel, title, title_manual, starred: self.starred });
+            fx.change(Change::ChannelSet {
+                channel,
+                title,
+                title_manual,
+                starred: self.starred,
+                no_resume_from: false,
+            });
         }
         if let Some(master) = self.master {
             if let Some(member) = master.filter(|id| !here.seated.contains(id)) {
@@ -233,8 +251,21 @@ pub(super) fn title_for(state: &State, channel: ChannelId, content: &str) -> Opt
     if !is_session(&here.name) || here.title_manual || !is_default(&here.name, &here.title) {
         return None;
     }
+    auto_title(content)
+}
+
+/// The title that is made from a message.
+pub(crate) fn auto_title(content: &str) -> Option<String> {
     let line = content.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(AUTO_TITLE_CHARS_MAX).collect::<String>().trim_end().to_owned())
+}
+
+/// Tells that a session is called by its name again.
+pub(crate) fn untitled(state: &State, channel: ChannelId, now: Clock, fx: &mut Effects) {
+    let Some(here) = state.channel(channel) else { return };
+    let payload =
+        json!({ "session_id": session_id(&here.name), "changes": { "title": here.name }, "auto_title": true });
+    says(state, UPDATED, channel, &here.name, &payload, now, fx);
 }
 
 /// A session has the title its first message gave it.
@@ -242,7 +273,13 @@ pub(crate) fn titled(state: &State, channel: ChannelId, title: String, now: Cloc
     let Some(here) = state.channel(channel) else { return };
     let payload = json!({ "session_id": session_id(&here.name), "changes": { "title": title }, "auto_title": true });
     says(state, UPDATED, channel, &here.name, &payload, now, fx);
-    fx.change(Change::ChannelSet { channel, title: Some(title), title_manual: None, starred: None });
+    fx.change(Change::ChannelSet {
+        channel,
+        title: Some(title),
+        title_manual: None,
+        starred: None,
+        no_resume_from: false,
+    });
 }
 
 /// Archives sessions nobody has written in for long, now and then. Starred ones stay.
