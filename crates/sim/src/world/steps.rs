@@ -460,7 +460,11 @@ impl World {
         let id = format!("seq:{seq}");
         let result = self.drive(async move { network.redact(&id).await }).await?;
         self.note(&format!("redact {seq}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
-        self.nets[n].oracle.redacted(seq);
+        self.nets[n].oracle.redacted(seq, result.is_ok());
+        let copies = result.ok().and_then(|answer| answer["copies"].as_array().cloned()).unwrap_or_default();
+        for seq in copies.iter().filter_map(serde_json::Value::as_u64) {
+            self.nets[n].oracle.redacted(seq, false);
+        }
         Ok(())
     }
 

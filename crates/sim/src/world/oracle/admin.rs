@@ -131,8 +131,10 @@ impl Oracle {
         }
     }
 
-    /// The payload of an event was overwritten.
-    pub fn redacted(&mut self, seq: u64) {
-        self.redacted.insert(seq);
+    /// The payload of an event was overwritten; what it brought went with it if the node says that it is done.
+    pub fn redacted(&mut self, seq: u64, done: bool) {
+        if self.redacted.insert(seq) && done {
+            self.content_redacted(seq);
+        }
     }
 }

@@ -270,6 +270,20 @@ impl Oracle {
         Ok(())
     }
 
+    /// Content that a redacted event brought reads as empty, and so does what was made by appending to it.
+    pub(crate) fn content_redacted(&mut self, seq: u64) {
+        let Some(entry) = self.tape.iter().find(|entry| entry.event.seq == seq) else { return };
+        let payload = json(entry.event.payload());
+        let named = payload.get("blob").and_then(|blob| blob.get("sha256")).and_then(Value::as_str);
+        let address = payload.get("address").and_then(Value::as_str).unwrap_or_else(|| entry.event.target());
+        let gone = self.kept.iter().find(|bytes| Some(hash(bytes).as_str()) == named && !bytes.is_empty()).cloned();
+        let (Some(gone), true) = (gone, entry.event.kind().starts_with("network.resource.")) else { return };
+        for resource in self.resources.iter_mut().filter(|r| r.address == address) {
+            let held = resource.contents.iter_mut().filter(|(_, bytes)| bytes.starts_with(&gone));
+            held.for_each(|(_, bytes)| bytes.clear());
+        }
+    }
+
     /// Content is on its way; it may be kept without a name for a while.
     pub fn bringing(&mut self, bytes: &[u8], now: u64) {
         self.brought.push((now, bytes.to_vec()));
