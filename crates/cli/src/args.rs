@@ -111,7 +111,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// Check everything that is stored
     Verify(verify::Verify),
-    /// Overwrite the payload of an event for good
+    /// Overwrite what an event said for good, wherever it was copied to
     Redact(redact::Redact),
     /// Look for what is wrong
     Doctor(doctor::Doctor),

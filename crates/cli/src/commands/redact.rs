@@ -1,4 +1,4 @@
-//! `rialto redact`: overwrite the payload of an event for good.
+//! `rialto redact`: overwrite what an event said for good, wherever it was copied to.
 
 use crate::context::Context;
 use crate::exit::CliError;
