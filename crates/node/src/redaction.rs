@@ -60,7 +60,7 @@ impl Network {
             }
             others.extend(told);
         }
-        self.discard_contents(record, contents).await?;
+        self.discard_contents(&contents).await?;
         // The event itself goes last: what is not finished can be done again as long as it is there.
         for (seq, copies) in others.iter().map(|seq| (*seq, None)).chain([(seq, Some(copies))]) {
             self.erase_event(seq, copies).await?;
@@ -84,20 +84,19 @@ impl Network {
         let (blobs, number) = (&self.handle.blobs, self.number());
         let empty = Blobs::stage(blobs, Staging::new(number, NOBODY, u64::MAX)).await?.finish().await?;
         let empty = Content { blob: empty.hash, size: empty.size };
-        let mut answer = Err(unfinished(&"content was appended to all the time"));
         for _ in 0..CONTENT_ROUNDS {
             contents.extend(&held);
             let copies = copies.clone().with_contents(held, empty);
-            answer = self.admin(AdminOp::Redact(seq, Some(Box::new(copies)))).await;
+            let answer = self.admin(AdminOp::Redact(seq, Some(Box::new(copies)))).await?;
             // Somebody may have appended to it meanwhile.
             held = self.contents_holding(address, content).await?;
             if held.is_empty() {
-                break;
+                // Named by now, or by nobody.
+                blobs.discard(number, vec![empty.blob]).await?;
+                return Ok(answer);
             }
         }
-        // Named by now, or by nobody.
-        blobs.discard(number, NOBODY, vec![empty.blob]).await?;
-        answer
+        Err(unfinished(&"the content was appended to all the time"))
     }
 
     /// The contents of a resource that are this one or were made by appending to it.
@@ -129,11 +128,9 @@ impl Network {
     }
 
     /// Removes content that the event brought and nobody else names.
-    async fn discard_contents(&self, record: &EventRecord, contents: Vec<Content>) -> Result<(), Fault> {
-        let mut hashes: Vec<Hash> = contents.iter().map(|content| content.blob).collect();
-        hashes.dedup();
-        let member = record.route.source.unwrap_or(NOBODY);
-        match self.handle.blobs.discard(self.number(), member, hashes).await {
+    async fn discard_contents(&self, contents: &[Content]) -> Result<(), Fault> {
+        let hashes: Vec<Hash> = contents.iter().map(|content| content.blob).collect();
+        match self.handle.blobs.discard(self.number(), hashes).await {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let text = "the tombstone is logged, but a backup or a verification is reading the content: try again";

@@ -148,18 +148,14 @@ impl Blobs {
         Ok(self.host.blocking(move || blobs.sweep()).await??)
     }
 
-    /// Removes content that a member brought and that nobody names or has staged besides, at once. Returns false if nothing may
-    /// be removed now, because not every network's book is known or somebody holds all blobs.
-    pub async fn discard(
-        self: &Arc<Self>,
-        network: u32,
-        member: MemberId,
-        hashes: Vec<Hash>,
-    ) -> Result<bool, BlobError> {
+    /// Removes content of a network that nobody names, at once. Whoever has staged it there and not named it yet has to upload it
+    /// again. Returns false if nothing may be removed now, because not every network's book is known or somebody holds all
+    /// blobs.
+    pub async fn discard(self: &Arc<Self>, network: u32, hashes: Vec<Hash>) -> Result<bool, BlobError> {
         let blobs = Arc::clone(self);
         let work = move || {
             for hash in hashes {
-                blobs.registry().unstage((network, member, hash));
+                blobs.registry().unstage(network, hash);
                 let name = hex::text(&hash);
                 let gone = blobs.store.has_blob(&name)?;
                 if gone && !blobs.remove_unheld(&hash, &name)? {

@@ -194,11 +194,16 @@ impl Registry {
         self.due.insert((keep_until, key));
     }
 
-    /// The member may no longer name it.
-    pub(super) fn unstage(&mut self, key: Key) {
-        if let Some(staged) = self.staged.remove(&key) {
-            self.due.remove(&(staged.keep_until, key));
-            let (network, _, hash) = key;
+    /// Nobody in the network may name it any more for having brought it.
+    pub(super) fn unstage(&mut self, network: u32, hash: Hash) {
+        let of_network = self.staged.range((network, 0, [0; 32])..=(network, MemberId::MAX, [255; 32]));
+        let keys: Vec<(u64, Key)> = of_network
+            .filter(|((_, _, staged), _)| *staged == hash)
+            .map(|(key, staged)| (staged.keep_until, *key))
+            .collect();
+        for (keep_until, key) in keys {
+            self.staged.remove(&key);
+            self.due.remove(&(keep_until, key));
             self.change(network, hash, 0, |held| held.stages -= 1);
         }
     }

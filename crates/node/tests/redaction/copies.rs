@@ -7,6 +7,22 @@ use rialto_node::{Caller, Network};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Content goes at once, though whoever brought it could have named it once more for an hour.
+#[tokio::test]
+async fn content_goes_without_a_restart() {
+    for scene in [Scene::AppendedFile, Scene::File, Scene::FileThatIsGone, Scene::Artifact] {
+        let dir = tempfile::tempdir().unwrap();
+        let (node, network) = open(dir.path()).await;
+        scene.play(&network).await;
+        network.redact("said").await.unwrap();
+        let found = holding(dir.path());
+        assert!(found.iter().all(|file| file.contains("search.db")), "{scene:?}: {found:?}");
+        check(&node, &network).await;
+        node.stop().await;
+        assert_eq!(holding(dir.path()), [""; 0], "{scene:?}");
+    }
+}
+
 /// Plays a scene, redacts, and looks through all files: while the node runs, when it has stopped, and after another start.
 async fn goes_everywhere(scene: Scene) {
     let dir = tempfile::tempdir().unwrap();

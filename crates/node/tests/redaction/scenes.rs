@@ -198,18 +198,14 @@ async fn file(network: &Network) {
     .await;
 }
 
+/// Somebody else appends to what was appended.
 async fn appended_file(network: &Network) {
-    let ana = agent(network, "agent:ana").await;
-    let register = |content: &str| json!({ "address": "resource/file/log", "content": content });
+    let (ana, ben) = (agent(network, "agent:ana").await, agent(network, "agent:ben").await);
+    let file = json!({ "address": "resource/file/log", "content": "first. ", "permissions": { "write": "network" } });
     let update = |id: &str, content: &str| json!({ "id": id, "type": "network.resource.update", "target": "resource/file/log", "payload": { "content": content, "append": true } });
-    send(
-        network,
-        &ana,
-        json!({ "type": "network.resource.register", "target": "core", "payload": register("first. ") }),
-    )
-    .await;
+    send(network, &ana, json!({ "type": "network.resource.register", "target": "core", "payload": file })).await;
     send(network, &ana, update("said", &format!("{SECRET}. "))).await;
-    send(network, &ana, update("later", "last. ")).await;
+    send(network, &ben, update("later", "last. ")).await;
 }
 
 async fn file_that_is_gone(network: &Network) {
