@@ -60,7 +60,7 @@ fn fill(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Valu
     let counts = archive::restore(&store, &mut BufReader::new(input), &mut show).map_err(|error| match error {
         ArchiveError::Store(error) => store_error(data, &error),
         ArchiveError::Io(error) => CliError::file("read", file, &error),
-        error @ ArchiveError::Damaged(_) => {
+        error @ (ArchiveError::Damaged(_) | ArchiveError::Newer { .. } | ArchiveError::OtherKind(_)) => {
             let message = format!("{}: {error}", file.display());
             CliError::internal(message).next("nothing was restored; use another backup")
         }

@@ -29,6 +29,8 @@ mod start;
 mod stdio;
 #[path = "commands/talk.rs"]
 mod talk;
+#[path = "commands/transfer.rs"]
+mod transfer;
 #[path = "commands/verify.rs"]
 mod verify;
 #[path = "commands/work.rs"]

@@ -4,9 +4,11 @@ use crate::endpoint::encode;
 use crate::error::ClientError;
 use crate::http::{Body, Http};
 use crate::query::query_string;
+use crate::resources::{UPLOAD_WAIT, payload};
 use hyper::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::io::Read;
 
 /// What a new network is to be; the node's preset for everything absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -200,6 +202,25 @@ impl Http {
     pub async fn backup(&self) -> Result<Body, ClientError> {
         let url = self.endpoint().node("admin/backup");
         self.open(Method::POST, url, Some("{}".to_owned()), &[]).await
+    }
+
+    /// One network of a running node as a file, as bytes.
+    pub async fn export_network(&self, network: &str) -> Result<Body, ClientError> {
+        let url = self.endpoint().node(&under(network, "/export"));
+        self.open(Method::POST, url, Some("{}".to_owned()), &[]).await
+    }
+
+    /// Makes a network of such a file, under another name if one is given.
+    pub async fn import_network(
+        &self,
+        name: Option<&str>,
+        length: Option<u64>,
+        file: impl Read + Send + 'static,
+    ) -> Result<Value, ClientError> {
+        let query = query_string([("name", name.map(str::to_owned))]);
+        let url = self.endpoint().node(&format!("admin/import{query}"));
+        let headers: Vec<(&str, String)> = length.map(|n| ("content-length", n.to_string())).into_iter().collect();
+        self.upload(Method::POST, url, payload(file), &headers, UPLOAD_WAIT).await
     }
 
     /// Checks everything the node has stored: lines of progress, then a report.

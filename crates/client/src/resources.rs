@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Pieces read ahead of the connection.
 const PIECES_AHEAD: usize = 4;
 /// An upload that does not end in this time is given up.
-const UPLOAD_WAIT: Duration = Duration::from_secs(3600);
+pub(crate) const UPLOAD_WAIT: Duration = Duration::from_secs(3600);
 
 /// Which resources to list. Everything absent is left to the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct StagedBlob {
 }
 
 /// The bytes of a reader, read piece by piece, away from the runtime's threads.
-fn payload(mut reader: impl Read + Send + 'static) -> Payload {
+pub(crate) fn payload(mut reader: impl Read + Send + 'static) -> Payload {
     let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, std::io::Error>>(PIECES_AHEAD);
     tokio::task::spawn_blocking(move || {
         loop {

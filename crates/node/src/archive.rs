@@ -3,6 +3,9 @@
 //! Layout: magic, then framed items (tag, length, CRC-32 of the rest, bytes): the epoch of the node, records in log order,
 //! networks' snapshots and blobs in pieces, and a last item with the counts; a file without it is refused.
 
+pub mod network;
+
+use crate::task::load::LoadError;
 use rialto_engine::Record;
 use rialto_engine::record::{Change, KIND_CHANGE, VERSION};
 use rialto_store::{Batch, Class, Committed, EVENT_KIND, Flush, Lsn, Snapshot, Store, StoreError};
@@ -38,6 +41,19 @@ pub enum ArchiveError {
     /// The file is not a whole backup.
     #[error("the archive is damaged: {0}")]
     Damaged(String),
+    /// A newer version wrote it.
+    #[error("the archive was written by a newer version: its {what} have format {found}, this one reads up to {known}")]
+    Newer {
+        /// What it has of that format.
+        what: &'static str,
+        /// The format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// It is a file of another kind.
+    #[error("the file is {0}")]
+    OtherKind(&'static str),
 }
 
 /// What was saved or brought back.
@@ -51,6 +67,13 @@ pub struct Counts {
     pub blobs: u64,
     /// Bytes of records and blobs.
     pub bytes: u64,
+}
+
+impl Counts {
+    fn read(body: &[u8]) -> Result<Counts, ArchiveError> {
+        let mut parts = Parts(body);
+        Ok(Counts { records: parts.u64()?, snapshots: parts.u64()?, blobs: parts.u64()?, bytes: parts.u64()? })
+    }
 }
 
 fn damaged(what: impl Into<String>) -> ArchiveError {
@@ -114,20 +137,7 @@ pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveErr
         }
     }
     for blob in store.list_blobs()? {
-        let Some(reader) = store.open_blob(&blob.hash)? else { continue };
-        let mut at = 0;
-        let mut buf = vec![0; PIECE];
-        loop {
-            let n = reader.read_at(&mut buf, at)?;
-            let last = at + n as u64 >= reader.size();
-            put(out, BLOB, &[&[u8::from(last)], blob.hash.as_bytes(), buf.get(..n).unwrap_or_default()])?;
-            at += n as u64;
-            if last || n == 0 {
-                break;
-            }
-        }
-        counts.blobs += 1;
-        counts.bytes += blob.size;
+        put_blob(store, &blob.hash, out, &mut counts)?;
     }
     let end = [counts.records, counts.snapshots, counts.blobs, counts.bytes].map(u64::to_le_bytes).concat();
     put(out, END, &[&end])?;
@@ -174,6 +184,25 @@ fn put_snapshot(out: &mut dyn Write, network: u32, snapshot: &Snapshot) -> std::
     }
 }
 
+/// Writes a blob in pieces, each with whether it is the last. One that is gone is passed over.
+fn put_blob(store: &dyn Store, hash: &str, out: &mut dyn Write, counts: &mut Counts) -> Result<(), ArchiveError> {
+    let Some(reader) = store.open_blob(hash)? else { return Ok(()) };
+    let mut at = 0;
+    let mut buf = vec![0; PIECE];
+    loop {
+        let n = reader.read_at(&mut buf, at)?;
+        let last = at + n as u64 >= reader.size();
+        put(out, BLOB, &[&[u8::from(last)], hash.as_bytes(), buf.get(..n).unwrap_or_default()])?;
+        at += n as u64;
+        if last || n == 0 {
+            break;
+        }
+    }
+    counts.blobs += 1;
+    counts.bytes += reader.size();
+    Ok(())
+}
+
 struct Item {
     tag: u8,
     body: Vec<u8>,
@@ -215,6 +244,9 @@ impl<'a> Parts<'a> {
     fn u8(&mut self) -> Result<u8, ArchiveError> {
         Ok(self.take(1)?.first().copied().unwrap_or(0))
     }
+    fn blob_name(&mut self) -> Result<String, ArchiveError> {
+        Ok(std::str::from_utf8(self.take(64)?).map_err(|_| damaged("a blob has no name"))?.to_owned())
+    }
     fn class(&mut self) -> Result<Class, ArchiveError> {
         let len = usize::from(self.u8()?);
         let name = std::str::from_utf8(self.take(len)?).ok();
@@ -226,19 +258,13 @@ impl<'a> Parts<'a> {
 pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Counts, ArchiveError> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic).map_err(|_| damaged("it is empty or too short"))?;
+    if network::is_export(&magic) {
+        return Err(ArchiveError::OtherKind("an export of one network; `rialto network import` brings it into a node"));
+    }
     if &magic != MAGIC {
         return Err(damaged("it is not a backup of this version"));
     }
-    let mut back = Back {
-        store,
-        counts: Counts::default(),
-        batch: None,
-        moved: BTreeMap::new(),
-        blob: None,
-        snapshot: None,
-        networks: BTreeMap::new(),
-        epoch: 1,
-    };
+    let mut back = Back::new(store);
     loop {
         let item = get(input)?;
         match item.tag {
@@ -249,9 +275,7 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
             BLOB => back.blob(&item.body)?,
             END => {
                 back.flush()?;
-                let mut parts = Parts(&item.body);
-                let told =
-                    Counts { records: parts.u64()?, snapshots: parts.u64()?, blobs: parts.u64()?, bytes: parts.u64()? };
+                let told = Counts::read(&item.body)?;
                 if told != back.counts {
                     return Err(damaged("it does not hold what its end says"));
                 }
@@ -286,7 +310,20 @@ struct Back<'a> {
     epoch: u64,
 }
 
-impl Back<'_> {
+impl<'a> Back<'a> {
+    fn new(store: &'a dyn Store) -> Back<'a> {
+        Back {
+            store,
+            counts: Counts::default(),
+            batch: None,
+            moved: BTreeMap::new(),
+            blob: None,
+            snapshot: None,
+            networks: BTreeMap::new(),
+            epoch: 1,
+        }
+    }
+
     fn record(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
         let mut parts = Parts(body);
         let class = parts.class()?;
@@ -366,7 +403,7 @@ impl Back<'_> {
     fn blob(&mut self, body: &[u8]) -> Result<(), ArchiveError> {
         let mut parts = Parts(body);
         let last = parts.take(1)?.first() == Some(&1);
-        let hash = std::str::from_utf8(parts.take(64)?).map_err(|_| damaged("a blob has no name"))?.to_owned();
+        let hash = parts.blob_name()?;
         let (open, mut writer) = match self.blob.take() {
             Some(blob) => blob,
             None => (hash.clone(), self.store.put_blob()?),
@@ -390,8 +427,12 @@ impl Back<'_> {
     /// Sessions of the old node do not open the new one: a copied disk is not a copied trust.
     fn revoke_sessions(&self) -> Result<(), ArchiveError> {
         for (network, class) in &self.networks {
-            let (engine, _) =
-                crate::task::load::load(self.store, *class, *network, 1).map_err(|e| damaged(e.to_string()))?;
+            let engine = match crate::task::load::load(self.store, *class, *network, 1) {
+                Ok((engine, _)) => engine,
+                // It was no network when the backup was made, and is none now.
+                Err(LoadError::Unfinished { .. }) => continue,
+                Err(error) => return Err(damaged(error.to_string())),
+            };
             let mut batch = Batch::new(*network);
             let mut body = Vec::new();
             for (id, member) in engine.state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
@@ -432,16 +473,7 @@ mod tests {
             let mut out = Vec::new();
             put_snapshot(&mut out, 7, &snapshot).unwrap();
             let (store, mut input, mut items) = (MemoryStore::new(), out.as_slice(), 0);
-            let mut back = Back {
-                store: &store,
-                counts: Counts::default(),
-                batch: None,
-                moved: BTreeMap::new(),
-                blob: None,
-                snapshot: None,
-                networks: BTreeMap::new(),
-                epoch: 1,
-            };
+            let mut back = Back::new(&store);
             while !input.is_empty() {
                 let item = get(&mut input).unwrap();
                 assert!(item.tag == SNAPSHOT && item.body.len() <= PIECE + 64);

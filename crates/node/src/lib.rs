@@ -39,7 +39,7 @@ pub use files::{FoundFile, NewFile};
 pub use host::Host;
 pub use modport::{Asked, ModPort};
 pub use network::Network;
-pub use node::{CreateNetwork, Node, NodeConfig, OpenError, Parts};
+pub use node::{CreateNetwork, Imported, Node, NodeConfig, OpenError, Parts};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, Part, Signal};
 pub use query::{Query, QueryResult, Searched};

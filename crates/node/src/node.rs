@@ -1,5 +1,9 @@
 //! The node: its store, its networks, its operator.
 
+mod transfer;
+
+pub use transfer::Imported;
+
 use crate::blobs::Blobs;
 use crate::clock::NetworkClock;
 use crate::command::Command;
@@ -147,6 +151,8 @@ struct Inner {
     /// The epoch it writes under: a restored node has another one than the node it was saved from.
     epoch: u64,
     directory: Arc<Directory>,
+    /// Imports that came to nothing: their records may be freed.
+    unfinished: Mutex<BTreeSet<(Class, u32)>>,
 }
 
 /// One node. Cheap to clone.
@@ -214,6 +220,7 @@ impl Node {
                 blobs,
                 epoch: store.epoch()?,
                 directory: Arc::default(),
+                unfinished: Mutex::default(),
             }),
         };
         let (mut behind, mut cut_short) = (Vec::new(), Vec::new());
@@ -221,8 +228,14 @@ impl Node {
             let from = store.clone();
             let seed = host.seed();
             let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
-            let (engine, lsn) = loaded.map_err(|_| StoreError::Closed)??;
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
+            let (engine, lsn) = match loaded.map_err(|_| StoreError::Closed)? {
+                Err(LoadError::Unfinished { last, .. }) => {
+                    node.leave_out(info.class, info.network, last).await;
+                    continue;
+                }
+                loaded => loaded?,
+            };
             let book = &engine.state.book;
             let (id, redacted) = (book.id.clone(), book.redacted.iter().copied().collect::<Vec<_>>());
             let (from, to) = (store.clone(), index.clone());
@@ -300,10 +313,7 @@ impl Node {
         if self.networks().len() >= limits::NETWORKS_MAX {
             return Err(Fault::new(ErrorCode::NetworkFull, "this node has all the networks it may have"));
         }
-        let name = wish.name.trim();
-        if name.is_empty() || name.chars().count() > limits::NETWORK_NAME_CHARS_MAX || name.contains(char::is_control) {
-            return Err(Fault::new(ErrorCode::InvalidArgument, "a network's name is 1 to 128 characters").field("name"));
-        }
+        let name = valid_name(&wish.name)?;
         if self.network(name).is_some() {
             return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")));
         }
@@ -540,6 +550,9 @@ impl Node {
             let indexed = if self.inner.index.is_some() { network.indexed_through().await.unwrap_or(0) } else { seq };
             by_class.entry(class).or_default().push(Horizon { network: network.number(), seq: seq.min(indexed) });
         }
+        for (class, network) in self.unfinished() {
+            by_class.entry(class).or_default().push(Horizon { network, seq: u64::MAX });
+        }
         let (mut segments, mut held) = (0, BTreeSet::new());
         for (class, horizons) in by_class {
             let Some(mut freed) = self.free_segments(class, &horizons).await else { continue };
@@ -634,6 +647,15 @@ impl Node {
             tracing::error!(%error, "the store did not close cleanly");
         }
     }
+}
+
+/// A network's name as it is kept.
+fn valid_name(name: &str) -> Result<&str, Fault> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > limits::NETWORK_NAME_CHARS_MAX || name.contains(char::is_control) {
+        return Err(Fault::new(ErrorCode::InvalidArgument, "a network's name is 1 to 128 characters").field("name"));
+    }
+    Ok(name)
 }
 
 fn open_store(config: &NodeConfig) -> Result<Arc<dyn Store>, StoreError> {

@@ -9,7 +9,7 @@ use crate::blobs::{Blobs, Hash, Staging};
 use crate::command::{Command, StateAt};
 use crate::network::Network;
 use rialto_engine::input::Content;
-use rialto_engine::record::{Change, KIND_CHANGE};
+use rialto_engine::record::{Change, KIND_CHANGE, KIND_STATE};
 use rialto_engine::redaction::Copies;
 use rialto_engine::work::WorkAct;
 use rialto_engine::{AdminOp, EventRecord, Record};
@@ -219,6 +219,7 @@ fn overwrite(
         }
         None
     })?;
+    overwrite_imported_state(store, class, number)?;
     let mut told = Vec::new();
     store.rewrite(class, number, first..=last, &mut |r| {
         if r.kind == EVENT_KIND {
@@ -234,6 +235,29 @@ fn overwrite(
         copies.blank(r.kind, r.body)
     })?;
     Ok(told)
+}
+
+/// Overwrites the state that an imported network began with: it has copies of whatever it was told before. Both snapshots are newer
+/// by now, so nobody reads it again.
+fn overwrite_imported_state(store: &dyn Store, class: Class, number: u32) -> Result<(), StoreError> {
+    let mut first = None;
+    let seen = store.replay(class, Some(number), 0, &mut |r| {
+        first = Some(r.kind);
+        ControlFlow::Break(())
+    });
+    match seen {
+        // It was made here, and has no such records.
+        Ok(_) if first != Some(KIND_STATE) => return Ok(()),
+        // Where parts of the log were freed, what it began with may be among them or not.
+        Ok(_) | Err(StoreError::Damaged(_)) => {}
+        Err(error) => return Err(error),
+    }
+    store.rewrite(class, number, 1..=Lsn::MAX, &mut |r| {
+        let (kind, piece) =
+            r.body.split_first().filter(|(_, piece)| r.kind == KIND_STATE && piece.iter().any(|b| *b != 0))?;
+        Some([&[*kind][..], &vec![0; piece.len()]].concat())
+    })?;
+    Ok(())
 }
 
 fn is_tombstone(record: &RecordRef<'_>, seq: Seq) -> bool {

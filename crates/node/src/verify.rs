@@ -47,6 +47,7 @@ fn network(
     let from_start = load::replay_through(store, class, number, (0, through), None, HASH_SEED).ok();
     let fast = match from_snapshot {
         Ok((engine, _)) => engine,
+        Err(load::LoadError::Unfinished { .. }) => return json!({ "network": number, "unfinished_import": true }),
         Err(error) => {
             problem(error.to_string());
             return json!({ "network": number, "ok": false });

@@ -5,6 +5,7 @@ use crate::exit::CliError;
 use crate::progress::{Progress, Step};
 use crate::render;
 use clap::Args;
+use rialto_client::{Body, ClientError};
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -21,28 +22,39 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let path = self.file;
-        if path.exists() {
-            let message = format!("{} exists already", path.display());
-            return Err(CliError::conflict(message).next("choose another name, or remove it first"));
-        }
-        let mut body = cx.operator()?.backup().await?;
-        let aside = Aside::create(&path)?;
-        let progress = Progress::new(cx.out.live, true);
-        let (mut done, total) = (0, body.length());
-        while let Some(bytes) = body.chunk().await? {
-            aside.write(&bytes)?;
-            done += u64::try_from(bytes.len()).unwrap_or(0);
-            progress.show(&Step { done, total, what: String::new() });
-        }
-        drop(progress);
-        if total.is_some_and(|total| total != done) {
-            return Err(CliError::unavailable("the node stopped in the middle of the archive").next("try again"));
-        }
-        aside.finish(&path)?;
+        let http = cx.operator()?;
+        let done = save_as(cx, &path, http.backup()).await?;
         cx.out.show(&json!({ "file": path, "bytes": done }), |_, _| {
             format!("{} ({})", path.display(), render::bytes(done))
         })
     }
+}
+
+/// Writes what the node sends to a file that does not exist yet; gives how many bytes there were.
+pub(crate) async fn save_as(
+    cx: &Context,
+    path: &Path,
+    sent: impl Future<Output = Result<Body, ClientError>>,
+) -> Result<u64, CliError> {
+    if path.exists() {
+        let message = format!("{} exists already", path.display());
+        return Err(CliError::conflict(message).next("choose another name, or remove it first"));
+    }
+    let mut body = sent.await?;
+    let aside = Aside::create(path)?;
+    let progress = Progress::new(cx.out.live, true);
+    let (mut done, total) = (0, body.length());
+    while let Some(bytes) = body.chunk().await? {
+        aside.write(&bytes)?;
+        done += u64::try_from(bytes.len()).unwrap_or(0);
+        progress.show(&Step { done, total, what: String::new() });
+    }
+    drop(progress);
+    if total.is_some_and(|total| total != done) {
+        return Err(CliError::unavailable("the node stopped in the middle of the archive").next("try again"));
+    }
+    aside.finish(path)?;
+    Ok(done)
 }
 
 /// A file that is removed unless it is finished. It holds everything the node knows, so only its owner may read it.

@@ -18,6 +18,7 @@ pub(crate) mod man;
 pub(crate) mod me;
 pub(crate) mod mods;
 pub(crate) mod network;
+pub(crate) mod network_file;
 pub(crate) mod redact;
 pub(crate) mod resource;
 pub(crate) mod restore;

@@ -1,5 +1,6 @@
 //! `rialto network …`: the operator's calls on networks and their tokens.
 
+use crate::commands::network_file::{Export, Import};
 use crate::commands::now_ms;
 use crate::context::{Context, speaker_address};
 use crate::exit::CliError;
@@ -25,6 +26,10 @@ pub(crate) enum Network {
     Resume(Which),
     /// Close a network; its history stays readable
     Archive(Which),
+    /// Write a network to a file, with everything it has
+    Export(Export),
+    /// Make a network of such a file
+    Import(Import),
     /// Invite somebody and print the code, this once
     Invite(Invite),
     /// Tokens of a network
@@ -133,6 +138,8 @@ impl Network {
             Network::Pause(which) => which.change(cx, "paused").await,
             Network::Resume(which) => which.change(cx, "active").await,
             Network::Archive(which) => which.change(cx, "archived").await,
+            Network::Export(export) => export.run(cx).await,
+            Network::Import(import) => import.run(cx).await,
             Network::Invite(invite) => invite.run(cx).await,
             Network::Token(token) => token.run(cx).await,
         }

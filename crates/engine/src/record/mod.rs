@@ -23,10 +23,38 @@ pub const KIND_EVENT: u8 = 1;
 pub const KIND_ACKS: u8 = 2;
 /// Record kind of a change of the book.
 pub const KIND_CHANGE: u8 = 3;
+/// Record kind of a piece of a whole state, which an imported network begins with instead of its creation.
+pub const KIND_STATE: u8 = 4;
 /// Type of the notice that deliveries ended undelivered.
 pub const DEAD_NOTICE: &str = "rialto.delivery.dead";
 /// Version of the record forms written today. Those before it are read too.
 pub const VERSION: u8 = 2;
+
+/// What a record of [`KIND_STATE`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatePiece {
+    /// Nothing: from here on events come that the state, which follows them, knows already.
+    Begin,
+    /// A piece; more follow.
+    Middle,
+    /// The last piece: the network is what the pieces say from here on.
+    Last,
+}
+
+impl StatePiece {
+    /// Appends the body of such a record.
+    pub fn encode(self, piece: &[u8], out: &mut Vec<u8>) {
+        out.push(self as u8);
+        out.extend_from_slice(piece);
+    }
+
+    /// Reads a body back.
+    pub fn decode(body: &[u8]) -> Option<(StatePiece, &[u8])> {
+        let (kind, piece) = body.split_first()?;
+        let all = [StatePiece::Begin, StatePiece::Middle, StatePiece::Last];
+        Some((*all.iter().find(|known| **known as u8 == *kind)?, piece))
+    }
+}
 
 /// One decided thing.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,6 +25,7 @@ mod operations;
 mod proxy;
 mod resources;
 mod sse;
+mod transfer;
 mod wire;
 mod work;
 mod workspaces;

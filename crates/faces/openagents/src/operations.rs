@@ -198,7 +198,7 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
 const PIECE: usize = 64 << 10;
 
 /// Turns blocking writes into pieces of a response body.
-struct Pipe {
+pub(crate) struct Pipe {
     tx: tokio::sync::mpsc::Sender<Result<bytes::Bytes, std::io::Error>>,
     buf: Vec<u8>,
 }
@@ -222,7 +222,7 @@ impl std::io::Write for Pipe {
 }
 
 /// A body written by a blocking function. If it fails, the body breaks off, so that nobody takes it for whole.
-fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 'static) -> Body {
+pub(crate) fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 'static) -> Body {
     let (tx, rx) = tokio::sync::mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
         let mut pipe = Pipe { tx: tx.clone(), buf: Vec::new() };

@@ -2,7 +2,8 @@
 
 use crate::app::App;
 use crate::{
-    admin, conversations, docs, events, files, members, mods, operations, resources, sse, work, workspaces, ws,
+    admin, conversations, docs, events, files, members, mods, operations, resources, sse, transfer, work, workspaces,
+    ws,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -167,6 +168,8 @@ ops! {
     post "/v1/admin/networks/{id}/dead-letters/retry" "admin_retry_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::retry_dead_letters, "Send dead letters again, each to its recipient";
     post "/v1/admin/networks/{id}/dead-letters/drop" "admin_drop_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::drop_dead_letters, "Put dead letters away";
     post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";
+    post "/v1/admin/networks/{id}/export" "admin_export_network" Operator plain &[], &[], transfer::export, "One network as a file";
+    post "/v1/admin/import" "admin_import_network" Operator plain &["name"], &[], transfer::import, "Make a network of such a file";
     post "/v1/admin/backup" "admin_backup" Operator plain &[], &[], operations::backup, "A backup of the whole node as one file";
     post "/v1/admin/verify" "admin_verify" Operator plain &[], &[], operations::verify, "Check everything: progress as NDJSON, then the report";
     get "/v1/admin/doctor" "admin_doctor" Operator plain &[], &[], operations::doctor, "Health of the node, with live probes";

@@ -3,7 +3,7 @@
 use crate::scenes::{self, Scene};
 use crate::world::{SECRET, agent, check, holding, indexed, open, send};
 use rialto_node::command::Look;
-use rialto_node::{Caller, Network};
+use rialto_node::{Caller, Network, Node, NodeConfig};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -49,6 +49,35 @@ async fn goes_everywhere(scene: Scene) {
     check(&node, &network).await;
     node.stop().await;
     assert_eq!(holding(dir.path()), [""; 0], "{scene:?} after another start");
+}
+
+/// A network that was imported begins its log with its state, which has the copies too.
+#[tokio::test]
+async fn copies_go_from_the_state_that_an_import_brought() {
+    for scene in scenes::ALL {
+        let (from, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (node, network) = open(from.path()).await;
+        scene.play(&network).await;
+        network.state_hash().await.unwrap();
+        let mut file = Vec::new();
+        node.export_network(&network, &mut file).unwrap();
+        node.stop().await;
+        let config = NodeConfig { data: Some(dir.path().to_path_buf()), ..NodeConfig::default() };
+        let node = Node::open(config.clone()).await.unwrap();
+        let (feed, pieces) = tokio::sync::mpsc::channel(1);
+        feed.send(bytes::Bytes::from(file)).await.unwrap();
+        drop(feed);
+        let network = node.import_network(pieces, None).await.unwrap().network;
+        assert!(!holding(dir.path()).is_empty(), "{scene:?}: it is somewhere before");
+        network.redact("said").await.unwrap();
+        let hash = network.state_hash().await.unwrap().1;
+        node.stop().await;
+        drop((node, network));
+        assert_eq!(holding(dir.path()), [""; 0], "{scene:?}");
+        let node = Node::open(config).await.unwrap();
+        assert_eq!(node.network("main").unwrap().state_hash().await.unwrap().1, hash, "{scene:?}");
+        node.stop().await;
+    }
 }
 
 /// Whether the state holds a copy after the scene.
