@@ -1,12 +1,11 @@
 //! Event log, snapshots, id look-up, blobs and search behind one small trait.
 //!
 //! - [`Store`]: the door. [`MemoryStore`] and [`LocalStore`] implement it and pass one contract (`tests/contract.rs`).
-//! - [`search`]: full text, a projection of the log that may be deleted. [`admin`]: the node's own settings.
+//! - [`search`]: full text, a projection of the log that may be deleted.
 //! - [`disk`]: every disk call, with a fault-injecting disk for tests and the simulator.
 //!
 //! Record bodies are opaque bytes: no protocol, no engine type and no async is known here.
 
-pub mod admin;
 mod blob;
 mod budget;
 #[doc(hidden)]

@@ -1,10 +1,8 @@
-//! The two SQLite files: `search.db` is rebuilt when its seal does not fit, `admin.db` is refused when its entries do not have their
-//! checksum. Judged on a disk in memory where there is one.
+//! The search index is SQLite's: `search.db` is rebuilt when its seal does not fit. Judged on a disk in memory where there is one.
 
 use crate::{flips, turn};
 use rialto_sim::harness::{Chance, seed};
 use rialto_store::StoreError;
-use rialto_store::admin::AdminDb;
 use rialto_store::search::{Doc, Query, SearchIndex, Viewer};
 use std::path::Path;
 use tempfile::TempDir;
@@ -85,54 +83,4 @@ fn every_turned_bit_in_the_search_index_is_found_and_the_index_rebuilt() {
     }
     eprintln!("search index: {rebuilt} rebuilt, {kept} kept");
     assert_eq!(kept, 1, "only the file as it was closed is used");
-}
-
-#[test]
-fn every_turned_bit_in_the_admin_database_is_found_or_harmless() {
-    let seed = seed();
-    let mut chance = Chance::new(seed);
-    let dir = place();
-    let (base, file) = (dir.path().join("admin.db"), dir.path().join("copy.db"));
-    let entries: Vec<(String, String, String)> = (0..60)
-        .map(|n| {
-            (
-                ["settings", "admin", "registrar"][n % 3].to_owned(),
-                format!("key {n}"),
-                format!("value {n} {}", "v".repeat(n * 7)),
-            )
-        })
-        .collect();
-    let db = AdminDb::open(&base).unwrap();
-    for (area, key, value) in &entries {
-        db.set(area, key, value).unwrap();
-    }
-    drop(db);
-    let bytes = std::fs::read(&base).unwrap();
-    let (mut refused, mut harmless) = (0, 0);
-    for n in 0..flips(FLIPS) {
-        let mut damaged = bytes.clone();
-        turn(&mut damaged, chance.below(bytes.len() as u64 * 8));
-        std::fs::write(&file, damaged).unwrap();
-        match AdminDb::open(&file) {
-            Err(error) => {
-                refused += 1;
-                assert!(error.to_string().contains("copy.db"), "seed {seed}, flip {n}: {error} does not name the file");
-            }
-            Ok(db) => {
-                harmless += 1;
-                for (area, key, value) in &entries {
-                    let found = db.get(area, key).unwrap_or_else(|e| panic!("seed {seed}, flip {n}: {e}"));
-                    assert_eq!(found.as_ref(), Some(value), "seed {seed}, flip {n}");
-                }
-                let count: usize =
-                    ["settings", "admin", "registrar"].iter().map(|area| db.list(area).unwrap().len()).sum();
-                assert_eq!(count, entries.len(), "seed {seed}, flip {n}");
-            }
-        }
-        for ending in ["db", "db-wal", "db-shm"] {
-            let _ = std::fs::remove_file(file.with_extension(ending));
-        }
-    }
-    eprintln!("admin database: {refused} refused, {harmless} harmless");
-    assert!(refused > 0 && (harmless > 0 || flips(FLIPS) < 1000));
 }
