@@ -500,15 +500,6 @@ impl Oracle {
         self.who(address).and_then(|w| self.members.get(w)).is_some_and(Member::present)
     }
 
-    /// Time that nobody noticed passing: whatever waits is older by so much.
-    pub fn unseen_time(&mut self, ms: u64) {
-        for mail in self.members.iter_mut().flat_map(|m| m.mail.values_mut()) {
-            mail.born = mail.born.saturating_sub(ms);
-        }
-        self.inputs.iter_mut().for_each(|i| i.sent_at = i.sent_at.saturating_sub(ms));
-        self.looked = self.looked.saturating_sub(ms);
-    }
-
     /// The process ended without recording the time.
     pub fn crashed(&mut self, now: u64) {
         let unseen = now.saturating_sub(self.looked);
