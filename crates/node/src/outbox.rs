@@ -5,7 +5,8 @@
 //! until nothing is left, or leaves the rest to somebody who does.
 //! Not here: what things look like on a wire (the faces).
 
-use crate::command::Out;
+use crate::command::{Answered, Out};
+use rialto_model::Fault;
 use std::fmt::Debug;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,6 +168,12 @@ impl Outbox {
     /// Queues the last word, however much waits.
     pub(crate) fn push_last(&self, out: Out) -> bool {
         self.0.queue.push(&mut vec![out], true).unwrap_or(false)
+    }
+
+    /// Refuses an event that no network was asked about.
+    pub fn refuse(&self, fault: Fault) {
+        // A carrier that is gone has nobody to tell.
+        let _ = self.send(vec![Out::Answers(vec![Answered::refusal(None, fault)])]);
     }
 
     /// Queues a batch and tells at once.

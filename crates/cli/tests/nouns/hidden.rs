@@ -3,8 +3,11 @@
 use crate::member::{Place, bearing};
 use crate::support::Node;
 use crate::support::http::Http;
+use futures_util::{SinkExt, StreamExt};
 use rialto_openagents::grpc::pb;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 /// A network that nobody has.
 const NOBODYS: &str = "0badcafe";
@@ -111,6 +114,85 @@ async fn a_network_that_is_not_listed_answers_like_one_that_is_not_there() {
     assert_eq!(after, before);
 }
 
+/// A request with a bearer, or without one.
+fn shown<T>(message: T, bearer: &str) -> tonic::Request<T> {
+    if bearer.is_empty() { tonic::Request::new(message) } else { bearing(message, bearer) }
+}
+
+/// First words on a WebSocket, with the token of another network in the place of `{other}`.
+const FIRST_WORDS: &[&str] = &[
+    r#"{"type":"network.agent.join","source":"agent:eve","target":"core"}"#,
+    r#"{"id":"j1","type":"network.agent.join","source":"agent:eve","target":"core","payload":{"agent_id":"agent:eve"}}"#,
+    r#"{"type":"network.agent.join","target":"core","payload":{"agent_id":"agent:eve","credentials":{"token":"{other}"}}}"#,
+    r#"{"type":"network.agent.join","target":"core","payload":{"agent_id":"agent:eve","credentials":{"token":"wrong-token"}}}"#,
+    r#"{"type":"network.agent.join","target":"core","payload":{"agent_id":"agent:eve","credentials":{"invite":"wrong-code"}}}"#,
+    r#"{"type":"network.agent.join","target":"core","payload":{"agent_id":"no address"}}"#,
+    r#"[{"type":"network.agent.join","source":"agent:eve","target":"core"},{"type":"a.b","target":"core"}]"#,
+    r#"{"id":"e1","type":"a.b","target":"core"}"#,
+    "not json",
+];
+
+/// Everything a WebSocket says to its end, with what is another each time taken out.
+async fn said(url: &str, network: &str, bearer: &str, words: Option<&str>) -> Vec<String> {
+    let url = format!("{}/ws/{network}", url.replacen("http", "ws", 1));
+    let mut request = url.into_client_request().unwrap();
+    if !bearer.is_empty() {
+        request.headers_mut().insert("authorization", format!("Bearer {bearer}").parse().unwrap());
+    }
+    let (mut socket, opened) = match tokio_tungstenite::connect_async(request).await {
+        Ok(opened) => opened,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut headers: Vec<&str> = opened.headers().keys().map(|name| name.as_str()).collect();
+    headers.sort_unstable();
+    let mut said = vec![format!("{} {headers:?}", opened.status())];
+    if let Some(words) = words {
+        socket.send(Message::text(words)).await.unwrap();
+    }
+    while let Some(Ok(message)) = socket.next().await {
+        said.push(match message {
+            Message::Text(text) => {
+                let mut event: Value = serde_json::from_str(&text).unwrap();
+                event["id"].take();
+                event["timestamp"].take();
+                event.to_string()
+            }
+            other => format!("{other:?}"),
+        });
+    }
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_over_websocket() {
+    let lab = Lab::start();
+    lab.list(false).await;
+    let of_main = lab.session(lab.node.network(), &lab.node.token, "eve").await;
+    for bearer in ["", "no-such-token-no-such-token", &lab.node.token, &of_main] {
+        for words in FIRST_WORDS {
+            let words = words.replace("{other}", &lab.node.token);
+            let unknown = said(lab.node.url(), NOBODYS, bearer, Some(&words)).await;
+            assert!(unknown[0].starts_with("101") && unknown[1].contains("network_not_found"), "{unknown:?}");
+            for network in [lab.id.as_str(), "lab"] {
+                let hidden = said(lab.node.url(), network, bearer, Some(&words)).await;
+                assert_eq!(hidden, unknown, "{words:?} with {bearer:?}");
+            }
+        }
+    }
+    let quiet = |network: &'static str, words: Option<&'static str>| said(lab.node.url(), network, "", words);
+    let (silent, empty) = (|network| quiet(network, None), |network| quiet(network, Some("[]")));
+    let all = tokio::join!(silent(NOBODYS), silent("lab"), empty(NOBODYS), empty("lab"));
+    assert_eq!((&all.1, &all.3), (&all.0, &all.2), "who says nothing learns nothing");
+    assert!(all.0.iter().any(|said| said.contains("join_required")), "{all:?}");
+    // Who shows the token with the join is in, without having shown anything before.
+    let join = FIRST_WORDS[2].replace("{other}", &lab.token);
+    let url = format!("{}/ws/lab", lab.node.url().replacen("http", "ws", 1));
+    let (mut socket, _) = tokio_tungstenite::connect_async(url).await.unwrap();
+    socket.send(Message::text(join)).await.unwrap();
+    let answer: Value = serde_json::from_str(socket.next().await.unwrap().unwrap().to_text().unwrap()).unwrap();
+    assert_eq!((&answer["type"], &answer["network"]), (&json!("network.event.ack"), &json!(lab.id)));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_over_grpc() {
     let lab = Lab::start();
@@ -120,34 +202,46 @@ async fn the_same_over_grpc() {
         let trailer = status.metadata().get_bin("rialto-error-bin").map(|b| b.to_bytes().unwrap());
         (status.code(), status.message().to_owned(), trailer)
     };
-    let mut all = Vec::new();
-    for network in [NOBODYS, lab.id.as_str()] {
-        let (n, network) = (network.to_owned(), network.to_owned());
-        let join = pb::JoinRequest { network: n.clone(), agent_id: "agent:eve".into(), ..Default::default() };
-        let odd = pb::JoinRequest { options: b"[]".to_vec(), ..join.clone() };
-        let poll = pb::PollRequest { network: n.clone(), ..Default::default() };
-        let event = pb::Event { r#type: "a.b".into(), target: "core".into(), ..Default::default() };
-        let send = pb::SendRequest { network: n.clone(), events: vec![event] };
-        let first = pb::Event {
-            r#type: "network.agent.join".into(),
-            source: "agent:eve".into(),
-            target: "core".into(),
-            network: network.into(),
-            ..Default::default()
-        };
-        let connect = client.connect(futures_util::stream::iter([first])).await;
-        all.push(vec![
-            told(client.join(bearing(join, "")).await.unwrap_err()),
-            told(client.join(odd).await.unwrap_err()),
-            told(client.poll(poll).await.unwrap_err()),
-            told(client.send(send).await.unwrap_err()),
-            told(client.profile(pb::ProfileRequest { network: n.clone() }).await.unwrap_err()),
-            told(client.discover(pb::DiscoverRequest { network: n, ..Default::default() }).await.unwrap_err()),
-            told(connect.map(|_| ()).unwrap_err()),
-        ]);
+    let of_main = lab.session(lab.node.network(), &lab.node.token, "eve").await;
+    for bearer in ["", "no-such-token-no-such-token", &lab.node.token, &of_main] {
+        let mut all = Vec::new();
+        for network in [NOBODYS, lab.id.as_str(), "lab"] {
+            let n = network.to_owned();
+            let join = pb::JoinRequest { network: n.clone(), agent_id: "agent:eve".into(), ..Default::default() };
+            let odd = pb::JoinRequest { options: b"[]".to_vec(), ..join.clone() };
+            let showing = |what: &str, value: &str| pb::JoinRequest {
+                credentials: json!({ what: value }).to_string().into_bytes(),
+                ..join.clone()
+            };
+            let (other, invite) = (showing("token", &lab.node.token), showing("invite", "wrong-code-wrong-code"));
+            let poll = pb::PollRequest { network: n.clone(), ..Default::default() };
+            let event = pb::Event { r#type: "a.b".into(), target: "core".into(), ..Default::default() };
+            let send = pb::SendRequest { network: n.clone(), events: vec![event] };
+            let first = pb::Event {
+                r#type: "network.agent.join".into(),
+                source: "agent:eve".into(),
+                target: "core".into(),
+                network: n.clone().into(),
+                ..Default::default()
+            };
+            let discover = pb::DiscoverRequest { network: n.clone(), ..Default::default() };
+            let connect = client.connect(shown(futures_util::stream::iter([first]), bearer)).await;
+            all.push(vec![
+                told(client.join(shown(join.clone(), bearer)).await.unwrap_err()),
+                told(client.join(shown(odd, bearer)).await.unwrap_err()),
+                told(client.join(shown(other, bearer)).await.unwrap_err()),
+                told(client.join(shown(invite, bearer)).await.unwrap_err()),
+                told(client.poll(shown(poll, bearer)).await.unwrap_err()),
+                told(client.send(shown(send, bearer)).await.unwrap_err()),
+                told(client.profile(shown(pb::ProfileRequest { network: n }, bearer)).await.unwrap_err()),
+                told(client.discover(shown(discover, bearer)).await.unwrap_err()),
+                told(connect.map(|_| ()).unwrap_err()),
+            ]);
+        }
+        assert_eq!(all[0], all[1], "with {bearer:?}");
+        assert_eq!(all[0], all[2], "by name, with {bearer:?}");
+        assert!(all[1].iter().all(|(code, ..)| *code == tonic::Code::NotFound), "{all:?}");
     }
-    assert_eq!(all[0], all[1]);
-    assert!(all[1].iter().skip(1).all(|(code, ..)| *code == tonic::Code::NotFound), "{all:?}");
     let credentials = json!({ "token": lab.token }).to_string().into_bytes();
     let join =
         pb::JoinRequest { network: lab.id.clone(), agent_id: "agent:ana".into(), credentials, ..Default::default() };

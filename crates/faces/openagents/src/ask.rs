@@ -2,7 +2,7 @@
 //! a [`Desk`] is there only for the operator.
 
 use crate::app::App;
-use crate::auth::{self, Call, Params};
+use crate::auth::{self, Call, CallRequest, Params};
 use crate::error::Refusal;
 use crate::proxy::Client;
 use crate::wire;
@@ -63,17 +63,21 @@ impl Ask {
 
     /// Who calls, which the body may say.
     pub(crate) fn call_with(&self, body: &Value) -> Result<Call, Refusal> {
-        auth::call(&self.app, &self.headers, &self.params, self.scope(), body, false)
+        self.request(body).call()
     }
 
     /// Who wants to join, or refuse to: the credential is in the body. Refusals go through [`Call::refusal`].
     pub(crate) fn call_to_join(&self, body: &Value) -> Result<Call, Refusal> {
-        auth::call_to_join(&self.app, &self.headers, &self.params, self.scope(), body, false)
+        self.request(body).call_to_join()
     }
 
     /// Who calls, which the body may say, and the URL too where a page can show a secret nowhere else.
     pub(crate) fn call_by_url(&self, body: &Value) -> Result<Call, Refusal> {
-        auth::call(&self.app, &self.headers, &self.params, self.scope(), body, true)
+        self.request(body).query_token().call()
+    }
+
+    fn request<'a>(&'a self, body: &'a Value) -> CallRequest<'a> {
+        CallRequest::new(&self.app, &self.headers).params(&self.params).path(self.scope()).body(body)
     }
 
     /// Refuses anyone but the operator.

@@ -64,8 +64,13 @@ fn trace(headers: &HeaderMap) -> Option<Box<TraceContext>> {
     TraceContext::parse(parent.trim(), Some(states.join(",").as_str()).filter(|s| !s.is_empty())).map(Box::new)
 }
 
+/// Said of a network that does not exist, and of one that the caller must not learn of.
+pub(crate) fn unknown_network() -> Fault {
+    Fault::new(ErrorCode::NetworkNotFound, "no such network here")
+}
+
 fn no_network() -> Refusal {
-    Fault::new(ErrorCode::NetworkNotFound, "no such network here").into()
+    unknown_network().into()
 }
 
 impl Call {
@@ -75,72 +80,101 @@ impl Call {
     }
 }
 
-/// Reads credentials, dialect and network of a call. `path` is the network of `/v1/ws/{id}/…`; `query_token` admits `?token=`.
-/// A network that is not listed is unknown to a caller that shows no credential of it.
-pub(crate) fn call(
-    app: &App,
-    headers: &HeaderMap,
-    params: &Params,
-    path: Option<&str>,
-    body: &Value,
+static NO_PARAMS: Params = Params::new();
+static NO_BODY: Value = Value::Null;
+
+/// What says who calls and which network is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallRequest<'a> {
+    app: &'a App,
+    headers: &'a HeaderMap,
+    params: &'a Params,
+    path: Option<&'a str>,
+    body: &'a Value,
     query_token: bool,
-) -> Result<Call, Refusal> {
-    let call = call_to_join(app, headers, params, path, body, query_token)?;
-    if call.hidden { Err(no_network()) } else { Ok(call) }
 }
 
-/// The same for a call whose credential is still to come. Its refusals must go through [`Call::refusal`].
-pub(crate) fn call_to_join(
-    app: &App,
-    headers: &HeaderMap,
-    params: &Params,
-    path: Option<&str>,
-    body: &Value,
-    query_token: bool,
-) -> Result<Call, Refusal> {
-    let in_body = |key: &str| body.get(key).and_then(Value::as_str);
-    let text = |key: &str| in_body(key).or_else(|| params.get(key).map(String::as_str));
-    let mut bearer = bearer(headers)?;
-    if bearer.is_none() && query_token {
-        bearer = params.get("token").map(|t| sha256(t));
+impl<'a> CallRequest<'a> {
+    /// A request that says it in its headers.
+    pub(crate) fn new(app: &'a App, headers: &'a HeaderMap) -> CallRequest<'a> {
+        CallRequest { app, headers, params: &NO_PARAMS, path: None, body: &NO_BODY, query_token: false }
     }
-    let agent_name = text("agent_name");
-    let compat = headers.contains_key(WORKSPACE_TOKEN) || agent_name.is_some();
-    // Secrets stand in headers and bodies; of a URL only where nothing else is possible.
-    let body_token = in_body("token").filter(|_| compat).map(sha256);
-    let bearer = bearer.or(body_token);
-    let claimed =
-        header(headers, AGENT_NAME).or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
-    let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
-    let session = header(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
-    let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
-    let named = path.or_else(|| text("network")).or_else(|| header(headers, NETWORK));
-    let network = match named {
-        Some(name) => app.node.network(name).ok_or_else(no_network)?,
-        None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
-            Some(network) => network,
-            None => app.node.default_network().ok_or_else(no_network)?,
-        },
-    };
-    let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
-    let bearer = bearer.filter(|_| !operator);
-    let mut caller = Caller { operator, bearer, session, claimed: None, dialect, stream: None, trace: trace(headers) };
-    // Who joins may show the network's token among its proofs.
-    let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
-    let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));
-    if let Some(text) = claimed {
-        let address = NetworkId::parse(network.id()).and_then(|own| Address::parse_in(&text, &own));
-        caller.claimed = match address {
-            Ok(address) => Some(address.as_str().into()),
-            // The refusal would tell that the network is there.
-            Err(_) if hidden => return Err(no_network()),
-            Err(e) => {
-                let what = format!("{text:?}: {e}");
-                return Err(Fault::new(ErrorCode::InvalidAddress, what).field("agent_id").into());
-            }
+
+    /// Its query may say it too.
+    pub(crate) fn params(self, params: &'a Params) -> CallRequest<'a> {
+        CallRequest { params, ..self }
+    }
+
+    /// Its path may name the network, as `/v1/ws/{id}/…` does.
+    pub(crate) fn path(self, path: Option<&'a str>) -> CallRequest<'a> {
+        CallRequest { path, ..self }
+    }
+
+    /// Its body may say it too.
+    pub(crate) fn body(self, body: &'a Value) -> CallRequest<'a> {
+        CallRequest { body, ..self }
+    }
+
+    /// `?token=` counts.
+    pub(crate) fn query_token(self) -> CallRequest<'a> {
+        CallRequest { query_token: true, ..self }
+    }
+
+    /// Reads credentials, dialect and network. A network that is not listed is unknown to a caller that shows no credential
+    /// of it.
+    pub(crate) fn call(self) -> Result<Call, Refusal> {
+        let call = self.call_to_join()?;
+        if call.hidden { Err(no_network()) } else { Ok(call) }
+    }
+
+    /// The same for a call whose credential is still to come. Its refusals must go through [`Call::refusal`].
+    pub(crate) fn call_to_join(self) -> Result<Call, Refusal> {
+        let CallRequest { app, headers, params, path, body, query_token } = self;
+        let in_body = |key: &str| body.get(key).and_then(Value::as_str);
+        let text = |key: &str| in_body(key).or_else(|| params.get(key).map(String::as_str));
+        let mut bearer = bearer(headers)?;
+        if bearer.is_none() && query_token {
+            bearer = params.get("token").map(|t| sha256(t));
+        }
+        let agent_name = text("agent_name");
+        let compat = headers.contains_key(WORKSPACE_TOKEN) || agent_name.is_some();
+        // Secrets stand in headers and bodies; of a URL only where nothing else is possible.
+        let body_token = in_body("token").filter(|_| compat).map(sha256);
+        let bearer = bearer.or(body_token);
+        let claimed =
+            header(headers, AGENT_NAME).or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
+        let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
+        let session = header(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
+        let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
+        let named = path.or_else(|| text("network")).or_else(|| header(headers, NETWORK));
+        let network = match named {
+            Some(name) => app.node.network(name).ok_or_else(no_network)?,
+            None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
+                Some(network) => network,
+                None => app.node.default_network().ok_or_else(no_network)?,
+            },
         };
+        let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
+        let bearer = bearer.filter(|_| !operator);
+        let mut caller =
+            Caller { operator, bearer, session, claimed: None, dialect, stream: None, trace: trace(headers) };
+        // Who joins may show the network's token among its proofs.
+        let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
+        let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));
+        if let Some(text) = claimed {
+            let address = NetworkId::parse(network.id()).and_then(|own| Address::parse_in(&text, &own));
+            caller.claimed = match address {
+                Ok(address) => Some(address.as_str().into()),
+                // The refusal would tell that the network is there.
+                Err(_) if hidden => return Err(no_network()),
+                Err(e) => {
+                    let what = format!("{text:?}: {e}");
+                    return Err(Fault::new(ErrorCode::InvalidAddress, what).field("agent_id").into());
+                }
+            };
+        }
+        Ok(Call { network, caller: Arc::new(caller), compat, hidden })
     }
-    Ok(Call { network, caller: Arc::new(caller), compat, hidden })
 }
 
 /// Refuses anyone but the operator.

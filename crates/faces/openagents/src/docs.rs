@@ -1,7 +1,7 @@
 //! Documents about the face, made from the tables the code uses: OpenAPI, AsyncAPI, the well-known file.
 
 use crate::app::App;
-use crate::auth::{self, Params};
+use crate::auth::CallRequest;
 use crate::error::{Refusal, statuses};
 use crate::ops::{Access, OPS, Op, scoped_path};
 use axum::extract::{Path, State};
@@ -208,7 +208,7 @@ pub(crate) async fn network_asyncapi(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &Params::new(), Some(&name), &Value::Null, false)?;
+    let call = CallRequest::new(&app, &headers).path(Some(&name)).call()?;
     // A network that is not listed has no profile for strangers, and so no document.
     crate::members::profile_json(&app, &call, &headers).await?;
     Ok(axum::Json(asyncapi_json(&base(&app, &headers), &call.network)).into_response())

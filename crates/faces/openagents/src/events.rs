@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::ask::{Ask, object};
-use crate::auth::{self, Call, Params};
+use crate::auth::{Call, CallRequest, Params};
 use crate::door::too_large;
 use crate::error::Refusal;
 use crate::wire;
@@ -114,7 +114,7 @@ async fn single(
         }
     };
     let wait = wait_seconds(params)?;
-    let call = auth::call(app, headers, params, path.or(network.as_deref()), &Value::Null, false)?;
+    let call = CallRequest::new(app, headers).params(params).path(path.or(network.as_deref())).call()?;
     let answers = match key.filter(|_| unnamed) {
         Some(key) => {
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
@@ -173,7 +173,7 @@ async fn batch(
     }
     let first = texts.iter().next().and_then(|t| std::str::from_utf8(t).ok()).and_then(|t| Envelope::parse(t).ok());
     let named = path.or_else(|| first.as_ref()?.network.as_deref());
-    let call = auth::call(app, headers, params, named, &Value::Null, false)?;
+    let call = CallRequest::new(app, headers).params(params).path(named).call()?;
     let answers = if texts.is_empty() { Vec::new() } else { call.network.emit(&call.caller, texts).await? };
     let results: Vec<Value> = answers
         .iter()

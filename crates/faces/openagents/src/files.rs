@@ -7,7 +7,7 @@ mod base64;
 
 use crate::app::App;
 use crate::ask::Ask;
-use crate::auth::{self, Call, Params};
+use crate::auth::{Call, CallRequest, Params};
 use crate::error::Refusal;
 use crate::resources::{self, Sent};
 use crate::wire;
@@ -68,7 +68,8 @@ impl Around<'_> {
         if let Some(source) = source {
             body.insert(if compat { "agent_name" } else { "agent_id" }.into(), json!(source));
         }
-        auth::call(self.app, self.headers, self.params, self.path, &Value::Object(body), false)
+        let body = Value::Object(body);
+        CallRequest::new(self.app, self.headers).params(self.params).path(self.path).body(&body).call()
     }
 
     /// Begins to take content in, for whoever has been named by now.

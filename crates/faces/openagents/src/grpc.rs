@@ -7,7 +7,7 @@ pub mod event;
 mod map;
 
 use crate::app::App;
-use crate::auth::{self, Call, Params};
+use crate::auth::{Call, CallRequest, Params};
 use crate::error::Refusal;
 use crate::events;
 use axum::Router;
@@ -81,7 +81,7 @@ impl Service {
         let headers: HeaderMap = request.metadata().clone().into_headers();
         let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
         let named = Some(network).filter(|n| !n.is_empty());
-        auth::call(&self.app, &headers, &Params::new(), named, &body, false).map_err(|r| refused(&r.fault, None))
+        CallRequest::new(&self.app, &headers).path(named).body(&body).call().map_err(|r| refused(&r.fault, None))
     }
 
     /// The same for a call whose credential is in its message. Its refusals go through [`Call::refusal`].
@@ -89,7 +89,7 @@ impl Service {
         let headers: HeaderMap = request.metadata().clone().into_headers();
         let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
         let named = Some(network).filter(|n| !n.is_empty());
-        auth::call_to_join(&self.app, &headers, &Params::new(), named, &body, false).map_err(status_of)
+        CallRequest::new(&self.app, &headers).path(named).body(&body).call_to_join().map_err(status_of)
     }
 
     async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {

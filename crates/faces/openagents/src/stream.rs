@@ -3,6 +3,7 @@
 //!
 //! Not here: the carrier. It gives texts in, takes events out and writes them in its own form.
 
+use crate::auth::{Call, unknown_network};
 use crate::error::close_code;
 use crate::wire;
 use bytes::Bytes;
@@ -23,10 +24,47 @@ const LOOKUP_BYTES: usize = 256 << 10;
 /// The join must come within this time.
 pub const JOIN_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Whom a conversation is with.
+#[derive(Debug, Clone)]
+pub(crate) enum Peer {
+    /// A network the caller may know of.
+    Network(Network),
+    /// A network that is not listed: until the caller has joined, it is told what [`Peer::Nobody`] would tell it.
+    Hidden(Network),
+    /// There is no such network.
+    Nobody,
+}
+
+impl Peer {
+    pub(crate) fn new(call: &Call) -> Peer {
+        if call.hidden { Peer::Hidden(call.network.clone()) } else { Peer::Network(call.network.clone()) }
+    }
+
+    /// Whether the caller may know of it.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self, Peer::Network(_))
+    }
+
+    fn network(&self) -> Option<&Network> {
+        match self {
+            Peer::Network(network) | Peer::Hidden(network) => Some(network),
+            Peer::Nobody => None,
+        }
+    }
+
+    /// The network's id as the caller may see it.
+    fn id(&self) -> &str {
+        match self {
+            Peer::Network(network) => network.id(),
+            Peer::Hidden(_) | Peer::Nobody => "local",
+        }
+    }
+}
+
 /// One end of a conversation: what the carrier holds.
 #[derive(Debug)]
 pub struct Conversation {
-    network: Network,
+    network: Option<Network>,
     caller: Arc<Caller>,
     connection: u64,
     outbox: Outbox,
@@ -88,7 +126,7 @@ pub(crate) enum Lookup {
 }
 
 /// What was looked up, rendered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) frames: Vec<Frame>,
     pub(crate) close: Option<Close>,
@@ -130,7 +168,7 @@ impl From<ErrorCode> for Close {
 /// Renders the outbox; remembers what the join said.
 #[derive(Debug)]
 pub struct Renderer {
-    network: Network,
+    peer: Peer,
     caller: Arc<Caller>,
     address: String,
     batch_acks: bool,
@@ -141,26 +179,27 @@ pub struct Renderer {
 /// Starts a conversation with a network, for a carrier that takes out of the outbox what it renders.
 pub fn converse(network: &Network, caller: Caller) -> (Conversation, Renderer, Inbox) {
     let (outbox, inbox) = outbox(limits::OUTBOX_FRAMES_MAX);
-    let renderer = Renderer::new(network, caller);
+    let renderer = Renderer::new(Peer::Network(network.clone()), caller);
     (Conversation::new(&renderer, outbox), renderer, inbox)
 }
 
-/// Starts a conversation with a network, for a carrier that is written to.
+/// Starts a conversation, for a carrier that is written to.
 pub(crate) fn converse_through<P: Port + 'static>(
-    network: &Network,
+    peer: Peer,
     caller: Caller,
     port: impl FnOnce(Renderer) -> P,
 ) -> (Conversation, Arc<Outlet<P>>) {
-    let renderer = Renderer::new(network, caller);
-    let (network, caller, connection) = (network.clone(), renderer.caller.clone(), network.connection());
+    let renderer = Renderer::new(peer, caller);
+    let (network, caller) = (renderer.peer.network().cloned(), renderer.caller.clone());
+    let connection = network.as_ref().map_or(0, Network::connection);
     let outlet = Arc::new(Outlet::new(limits::OUTBOX_FRAMES_MAX, port(renderer)));
     (Conversation { network, caller, connection, outbox: Outbox::to(&outlet) }, outlet)
 }
 
 impl Conversation {
     fn new(renderer: &Renderer, outbox: Outbox) -> Conversation {
-        let (network, caller) = (renderer.network.clone(), renderer.caller.clone());
-        let connection = network.connection();
+        let (network, caller) = (renderer.peer.network().cloned(), renderer.caller.clone());
+        let connection = network.as_ref().map_or(0, Network::connection);
         Conversation { network, caller, connection, outbox }
     }
 
@@ -169,15 +208,24 @@ impl Conversation {
     pub async fn receive(&mut self, texts: Texts) -> Result<usize, ErrorCode> {
         let texts = split(texts);
         let count = texts.len();
+        let Some(network) = &self.network else {
+            if count > 0 {
+                // The first refusal ends it.
+                self.outbox.refuse(unknown_network());
+            }
+            return Ok(count);
+        };
         for piece in texts.pieces(TURN_EVENTS) {
-            self.network.emit_stream(self.connection, &self.caller, piece, &self.outbox).await.map_err(|f| f.code)?;
+            network.emit_stream(self.connection, &self.caller, piece, &self.outbox).await.map_err(|f| f.code)?;
         }
         Ok(count)
     }
 
     /// Tells the node that the carrier is gone.
     pub async fn end(self) {
-        self.network.close_stream(self.connection).await;
+        if let Some(network) = self.network {
+            network.close_stream(self.connection).await;
+        }
     }
 }
 
@@ -231,9 +279,8 @@ impl Batch {
 }
 
 impl Renderer {
-    fn new(network: &Network, caller: Caller) -> Renderer {
-        let (network, caller, address) = (network.clone(), Arc::new(caller), "core".to_owned());
-        Renderer { network, caller, address, batch_acks: false, bad_frames: 0 }
+    fn new(peer: Peer, caller: Caller) -> Renderer {
+        Renderer { peer, caller: Arc::new(caller), address: "core".to_owned(), batch_acks: false, bad_frames: 0 }
     }
 
     /// Renders what the outbox brought, from the front, until it is enough for one write or ends the stream. Reads
@@ -288,7 +335,7 @@ impl Renderer {
                 Out::Signal(signal) => rendered.frames.push(Frame::Signal(signal)),
                 Out::Close(code) => {
                     self.flush_acks(&mut accepted, durability, &mut rendered);
-                    let error = wire::error_event(&Fault::from(code), None, &self.address, self.network.id());
+                    let error = wire::error_event(&Fault::from(code), None, &self.address, self.peer.id());
                     rendered.frames.push(Frame::One(error, None));
                     rendered.close = Some(code.into());
                 }
@@ -301,9 +348,18 @@ impl Renderer {
     fn answer(&mut self, answered: &mut Answered, rendered: &mut Rendered, accepted: &mut Batch, durability: &str) {
         let id = answered.event_id();
         let result = match &answered.result {
+            // One refusal for all, however many there would be: a network that is not there gives one.
+            Err(_) if !self.peer.is_known() && rendered.close.is_some() => return,
+            Err(_) if !self.peer.is_known() => {
+                let fault = unknown_network();
+                let error = wire::error_event(&fault, None, &self.address, self.peer.id());
+                rendered.frames.push(Frame::One(error, None));
+                rendered.close = rendered.close.or(Some(fault.code.into()));
+                return;
+            }
             Err(fault) => {
                 self.flush_acks(accepted, durability, rendered);
-                let error = wire::error_event(fault, id, &self.address, self.network.id());
+                let error = wire::error_event(fault, id, &self.address, self.peer.id());
                 rendered.frames.push(Frame::One(error, None));
                 self.bad_frames = if fault.code == ErrorCode::InvalidJson { self.bad_frames + 1 } else { 0 };
                 if self.bad_frames >= limits::BAD_FRAMES_MAX {
@@ -316,6 +372,9 @@ impl Renderer {
         self.bad_frames = 0;
         if let Some(joined) = &result.joined {
             self.batch_acks = joined.batch_acks;
+            if let Peer::Hidden(network) = &self.peer {
+                self.peer = Peer::Network(network.clone());
+            }
             // Queries of this stream run as the member that joined.
             self.caller = Arc::new(Caller { stream: Some(joined.session), ..Caller::default() });
             rendered.joined = true;
@@ -335,7 +394,7 @@ impl Renderer {
                     let ack = wire::server_event(
                         "network.event.ack",
                         &self.address,
-                        self.network.id(),
+                        self.peer.id(),
                         &wire::ack_payload(answered),
                         id,
                     );
@@ -360,8 +419,10 @@ impl Renderer {
 
     /// Looks up what rendering stopped at. Dropped it loses nothing but the time.
     pub(crate) fn look_up(&self, lookup: Lookup) -> impl Future<Output = Looked> + Send + use<> {
-        let (network, caller, address) = (self.network.clone(), self.caller.clone(), self.address.clone());
+        let (network, caller, address) = (self.peer.network().cloned(), self.caller.clone(), self.address.clone());
         async move {
+            // Only who has joined has anything to be looked up.
+            let Some(network) = network else { return Looked::default() };
             match lookup {
                 Lookup::Stored(lists) => stored(&network, &address, lists).await,
                 Lookup::Query(query, id) => {
@@ -380,13 +441,13 @@ impl Renderer {
 
     /// A refusal of the whole stream, before it is closed.
     pub(crate) fn refusal(&self, code: ErrorCode) -> Frame {
-        Frame::One(wire::error_event(&Fault::from(code), None, &self.address, self.network.id()), None)
+        Frame::One(wire::error_event(&Fault::from(code), None, &self.address, self.peer.id()), None)
     }
 
     /// One ack for all events accepted by a commit.
     fn flush_acks(&self, accepted: &mut Batch, durability: &str, rendered: &mut Rendered) {
         let Some(payload) = accepted.take(durability) else { return };
-        let ack = wire::server_event("network.event.ack", &self.address, self.network.id(), &payload, None);
+        let ack = wire::server_event("network.event.ack", &self.address, self.peer.id(), &payload, None);
         rendered.frames.push(Frame::One(ack, None));
     }
 }

@@ -5,7 +5,7 @@
 use crate::admin::bad;
 use crate::app::App;
 use crate::ask::{Ask, object};
-use crate::auth::{self, Params};
+use crate::auth::{self, CallRequest};
 use crate::error::Refusal;
 use crate::wire;
 use axum::extract::State;
@@ -61,7 +61,7 @@ struct Visit {
 impl Visit {
     async fn pay(ask: &Ask) -> Result<Visit, Refusal> {
         let id = ask.path.get("id").map(String::as_str);
-        let call = auth::call(&ask.app, &ask.headers, &Params::new(), id, &Value::Null, false)?;
+        let call = CallRequest::new(&ask.app, &ask.headers).path(id).call()?;
         let seen = call.network.look(&call.caller, Look::Workspace).await?;
         Ok(Visit { call, seen })
     }
@@ -150,7 +150,7 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 
 /// `GET /v1/workspaces`: all for the operator, else the one the credential is for.
 pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let call = auth::call(&app, &headers, &Params::new(), None, &Value::Null, false)?;
+    let call = CallRequest::new(&app, &headers).call()?;
     let networks = if call.caller.operator { app.node.networks() } else { vec![call.network.clone()] };
     let mut out = Vec::new();
     for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {

@@ -10,9 +10,9 @@ mod socket;
 mod spool;
 
 use crate::app::App;
-use crate::auth::{self, Params};
+use crate::auth::{CallRequest, Params, unknown_network};
 use crate::error::{Refusal, close_code};
-use crate::stream::{Conversation, JOIN_WITHIN, Looked, converse_through};
+use crate::stream::{Conversation, JOIN_WITHIN, Looked, Peer, converse_through};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -22,7 +22,6 @@ use line::{Goodbye, Line, Progress};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::outbox::Outlet;
 use rialto_node::{Caller, Dialect};
-use serde_json::Value;
 use socket::Input;
 pub use socket::{Beneath, Unwrap};
 use std::any::Any;
@@ -54,10 +53,17 @@ pub(crate) async fn upgrade(
     headers: HeaderMap,
     mut request: Request,
 ) -> Result<Response, Refusal> {
-    // Credentials come with the join, which is the first event of the conversation.
-    let call = auth::call_to_join(&app, &headers, &params, Some(&name), &Value::Null, true)?;
-    let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
-    let (response, upgrade) = handshake::accept(&mut request).map_err(|refusal| call.refusal(refusal))?;
+    // Credentials come with the join, which is the first event of the conversation. Until then a network that is not there and
+    // one that must not be known look alike.
+    let asked = CallRequest::new(&app, &headers).params(&params).path(Some(&name)).query_token();
+    let (peer, caller) = match asked.call_to_join() {
+        Ok(call) => (Peer::new(&call), call.caller.as_ref().clone()),
+        Err(refusal) if refusal.fault.code == ErrorCode::NetworkNotFound => (Peer::Nobody, Caller::default()),
+        Err(refusal) => return Err(refusal),
+    };
+    let caller = Caller { dialect: Some(Dialect::Stream), ..caller };
+    let (response, upgrade) = handshake::accept(&mut request)
+        .map_err(|refusal| if peer.is_known() { refusal } else { unknown_network().into() })?;
     let (unwrap, place) = match request.extensions_mut().remove::<Beneath>() {
         Some(Beneath { unwrap, place }) => (unwrap, Some(place)),
         None => (None, None),
@@ -69,8 +75,7 @@ pub(crate) async fn upgrade(
         match upgrade.await {
             Ok(upgraded) => {
                 let (input, output, read) = socket::halves(upgraded, unwrap);
-                let (conversation, outlet) =
-                    converse_through(&call.network, caller, |renderer| Line::new(output, renderer));
+                let (conversation, outlet) = converse_through(peer, caller, |renderer| Line::new(output, renderer));
                 // A task of its own: what the upgrade needed is not kept for as long as the connection lives.
                 tokio::spawn(run(input, read, conversation, outlet, stop, (running, place)));
             }

@@ -3,13 +3,12 @@
 use super::map::{Gathered, events_of, foreign_refusal, refused};
 use super::{Events, pb};
 use crate::app::App;
-use crate::auth::{self, Params};
+use crate::auth::CallRequest;
 use crate::stream::{Conversation, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
 use futures_util::Stream;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Caller, Dialect, Inbox};
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -49,8 +48,7 @@ pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -
         refused(&Fault::new(ErrorCode::InvalidArgument, "network is not UTF-8 text").field("network"), None)
     })?;
     let named = Some(named).filter(|n| !n.is_empty());
-    let call =
-        auth::call(app, &headers, &Params::new(), named, &Value::Null, false).map_err(|r| refused(&r.fault, None))?;
+    let call = CallRequest::new(app, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let (conversation, renderer, inbox) = converse(&call.network, caller);
     let (tx, rx) = mpsc::channel(BATCHES);
