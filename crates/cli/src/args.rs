@@ -2,8 +2,8 @@
 
 use crate::commands::{
     ack, backup, bench, channel, completions, config, dead, direct, doctor, explain, group, history, inbox, invoke,
-    man, me, mods, network, redact, resource, restore, search, send, service, stdio, tail, thread, tool, up, verify,
-    who, work,
+    man, me, mods, network, redact, repair, resource, restore, search, send, service, stdio, tail, thread, tool, up,
+    verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -111,6 +111,8 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// Check everything that is stored
     Verify(verify::Verify),
+    /// Say what damage has cost, and go on without it
+    Repair(repair::Repair),
     /// Overwrite what an event said for good, wherever it was copied to
     Redact(redact::Redact),
     /// Look for what is wrong

@@ -4,6 +4,7 @@ use crate::exit::CliError;
 use crate::files;
 use crate::heldlog::HeldLog;
 use crate::place::{RunFile, RunNetwork};
+use crate::render;
 use crate::settings::Settings;
 use rialto_model::ErrorCode;
 use rialto_model::network::{Policy, Preset};
@@ -88,7 +89,9 @@ impl Running {
         .await
         .map_err(|e| open_error(settings, e))?;
         let (network, made) = default_network(&node, settings).await?;
-        set_mods(&network, settings).await?;
+        if network.damage().is_none() {
+            set_mods(&network, settings).await?;
+        }
         let tls = acceptor.is_some();
         let connections_max = files::connections(settings.limits.connections_max);
         let listener = Listener::bind(settings.server.listen, acceptor, connections_max).await.map_err(|e| {
@@ -185,7 +188,19 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         None => None,
         Some(token) => Some(Secret::chosen_token(token.expose()).map_err(|e| CliError::usage(e.to_string()))?),
     };
-    let Some(network) = node.default_network() else {
+    let lost = node.lost_networks();
+    if !lost.is_empty() {
+        tracing::error!("nothing of {} can be read: `rialto repair` says more", render::count(lost.len(), "network"));
+    }
+    let default = match node.default_network() {
+        // It cannot be read: others are served, and none is made in its place.
+        None if !lost.is_empty() => Some(node.networks().into_iter().next().ok_or_else(|| {
+            let message = "no network of this node can be read";
+            CliError::unavailable(message).next("`rialto repair` shows what is lost and goes on without it")
+        })?),
+        default => default,
+    };
+    let Some(network) = default else {
         let mut wish = CreateNetwork::named(&settings.network.name, Preset::Workspace);
         wish.policy = if settings.network.open { Policy::Open } else { Policy::Token };
         wish.token = chosen;
@@ -193,6 +208,10 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         limit_members(&network, settings).await?;
         return Ok((network, token));
     };
+    if let Some(damage) = network.damage() {
+        tracing::error!(%damage, "the default network is damaged and read-only: its settings stay as they are");
+        return Ok((network, None));
+    }
     limit_members(&network, settings).await?;
     if settings.network.open && network.settings().policy != Policy::Open {
         network.admin(AdminOp::Settings(serde_json::json!({ "policy": "open" }))).await.map_err(refused)?;

@@ -3,11 +3,11 @@
 use crate::exit::CliError;
 use crate::progress::Step;
 use rialto_node::archive::{self, ArchiveError};
-use rialto_node::verify;
+use rialto_node::{repair, verify};
 use rialto_store::{LocalOptions, LocalStore, Store, StoreError};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
 
 /// Checks every record, snapshot, index and blob under `data`.
@@ -27,6 +27,52 @@ pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> R
     let report = verify::verify(&store, &verify::LiveStates::new(), &mut show).map_err(|e| store_error(data, &e))?;
     store.close().map_err(|e| store_error(data, &e))?;
     Ok(report)
+}
+
+/// Says what damage under `data` has cost; with `kept` it is repaired, and the events that go are written there.
+pub(crate) fn repair_directory(data: &Path, kept: Option<&Path>) -> Result<Value, CliError> {
+    let store = LocalStore::open(data, LocalOptions::default()).map_err(|e| store_error(data, &e))?;
+    let told = match kept {
+        None => repair::plan(&store).map_err(|e| store_error(data, &e))?,
+        Some(path) => {
+            let plan = repair::plan(&store).map_err(|e| store_error(data, &e))?;
+            if plan.get("ok") == Some(&Value::Bool(true)) {
+                plan
+            } else {
+                // Before anything goes back: an index that is ahead would hide what comes next.
+                remove_search_index(data)?;
+                let mut file = private_file(path)?;
+                let report = repair::apply(&store, &mut file).map_err(|e| store_error(data, &e))?;
+                file.flush().and_then(|()| file.get_ref().sync_all()).map_err(|e| CliError::file("write", path, &e))?;
+                report
+            }
+        }
+    };
+    store.close().map_err(|e| store_error(data, &e))?;
+    Ok(told)
+}
+
+fn remove_search_index(data: &Path) -> Result<(), CliError> {
+    for name in ["search.db", "search.db-wal", "search.db-shm"] {
+        let path = data.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(CliError::file("remove", &path, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A new file that only its owner reads.
+fn private_file(path: &Path) -> Result<BufWriter<File>, CliError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    if let Some(dir) = path.parent() {
+        crate::place::private_dir(dir)?;
+    }
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+    Ok(BufWriter::new(file.map_err(|e| CliError::file("create", path, &e))?))
 }
 
 /// Makes a data directory from an archive: every session is revoked.

@@ -19,6 +19,8 @@ mod network;
 mod proxy;
 #[path = "commands/redact.rs"]
 mod redact;
+#[path = "commands/repair.rs"]
+mod repair;
 #[path = "commands/resources.rs"]
 mod resources;
 #[path = "commands/rooms.rs"]

@@ -36,6 +36,15 @@ pub(crate) struct Shared {
     pub(crate) sessions: RwLock<BTreeSet<[u8; 32]>>,
     /// Where the other networks of this node are.
     pub(crate) directory: Arc<Directory>,
+    /// Why some of it cannot be read, for the operator's eyes: then it is not written to.
+    pub(crate) damage: RwLock<Option<String>>,
+}
+
+impl Shared {
+    /// Whether some of it cannot be read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
 }
 
 /// A handle to one network. Cheap to clone.
@@ -80,6 +89,11 @@ impl Network {
     /// Whether the network takes writes: replay is done and the disk does not refuse.
     pub fn is_ready(&self) -> bool {
         self.handle.shared.ready.load(Ordering::Acquire) && !self.handle.commands.is_closed()
+    }
+
+    /// Why some of it cannot be read, if so: it shows what there is up to that place and takes no writes. Names files.
+    pub fn damage(&self) -> Option<String> {
+        self.handle.shared.damage.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether this hash is one of its tokens.

@@ -13,7 +13,7 @@ use crate::metrics::Counters;
 use crate::network::{Handle, Network, Shared};
 use crate::profile;
 use crate::redaction;
-use crate::task::load::{self, LoadError};
+use crate::task::load::{self, LoadError, Readable};
 use crate::task::{LogPlace, Task};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::profile::{PLAIN_MODS, WORKSPACE_MODS};
@@ -153,6 +153,16 @@ struct Inner {
     directory: Arc<Directory>,
     /// Imports that came to nothing: their records may be freed.
     unfinished: Mutex<BTreeSet<(Class, u32)>>,
+    lost: RwLock<Vec<LostNetwork>>,
+}
+
+/// A network of which nothing can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostNetwork {
+    /// Its number in the store: its name is lost with it.
+    pub number: u32,
+    /// Why. Names files: for the operator's eyes.
+    pub damage: String,
 }
 
 /// One node. Cheap to clone.
@@ -221,21 +231,36 @@ impl Node {
                 epoch: store.epoch()?,
                 directory: Arc::default(),
                 unfinished: Mutex::default(),
+                lost: RwLock::default(),
             }),
         };
+        let highest = store.given_up().into_iter().max().unwrap_or(0);
+        node.inner.next_number.fetch_max(u64::from(highest) + 1, Ordering::SeqCst);
         let (mut behind, mut cut_short) = (Vec::new(), Vec::new());
         for info in store.networks()? {
             let from = store.clone();
             let seed = host.seed();
-            let loaded = host.blocking(move || load::load(from.as_ref(), info.class, info.network, seed)).await;
+            let loaded = host.blocking(move || load::load_readable(from.as_ref(), info.class, info.network, seed));
             node.inner.next_number.fetch_max(u64::from(info.network) + 1, Ordering::SeqCst);
-            let (engine, lsn) = match loaded.map_err(|_| StoreError::Closed)? {
+            let Readable { engine, lsn, damage } = match loaded.await.map_err(|_| StoreError::Closed)? {
+                Ok(readable) => readable,
                 Err(LoadError::Unfinished { last, .. }) => {
                     node.leave_out(info.class, info.network, last).await;
                     continue;
                 }
-                loaded => loaded?,
+                Err(error) if error.is_damage() => {
+                    node.lose(info.network, &error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
             };
+            // Its state may be whole all the same: then a repair costs it only what the history cannot show.
+            let known = || store.known_loss(info.network).map(|damage| StoreError::Damaged(Box::new(damage)).into());
+            if let Some(damage) = damage.or_else(known) {
+                tracing::error!(network = %engine.state.book.id, %damage, "a network is damaged: it can be read, not written");
+                node.start(engine, info.class, lsn, Some(damage.to_string()));
+                continue;
+            }
             let book = &engine.state.book;
             let (id, redacted) = (book.id.clone(), book.redacted.iter().copied().collect::<Vec<_>>());
             let (from, to) = (store.clone(), index.clone());
@@ -246,7 +271,7 @@ impl Node {
                 Vec::new()
             });
             let is_behind = engine.state.is_behind_its_profile();
-            let network = node.start(engine, info.class, lsn);
+            let network = node.start(engine, info.class, lsn, None);
             cut_short.push((network.clone(), unfinished));
             behind.extend(is_behind.then_some(network));
         }
@@ -264,7 +289,19 @@ impl Node {
         Ok(node)
     }
 
-    fn start(&self, engine: Engine, class: Class, lsn: u64) -> Network {
+    /// Takes note of a network of which nothing can be read.
+    fn lose(&self, number: u32, error: &LoadError) {
+        tracing::error!(network = number, %error, "nothing of a network can be read");
+        let lost = LostNetwork { number, damage: error.to_string() };
+        self.inner.lost.write().unwrap_or_else(PoisonError::into_inner).push(lost);
+    }
+
+    /// Networks of which nothing can be read.
+    pub fn lost_networks(&self) -> Vec<LostNetwork> {
+        self.inner.lost.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn start(&self, engine: Engine, class: Class, lsn: u64, damage: Option<String>) -> Network {
         let book = &engine.state.book;
         let shared = Arc::new(Shared {
             id: book.id.clone(),
@@ -272,16 +309,21 @@ impl Node {
             settings: RwLock::new(book.settings.clone()),
             tokens: RwLock::new(book.tokens.iter().map(|t| t.sha256).collect()),
             counters: Counters::default(),
-            ready: AtomicBool::new(true),
+            ready: AtomicBool::new(damage.is_none()),
             counted: AtomicBool::new(false),
             connections: AtomicU64::new(1),
             last_text: AtomicU64::new(engine.state.book.head),
             mods: crate::metrics::ModCounters::default(),
             sessions: RwLock::default(),
             directory: self.inner.directory.clone(),
+            damage: RwLock::new(damage),
         });
         self.inner.directory.add(&shared);
         self.inner.blobs.load(book.number, engine.state.blobs());
+        if shared.is_damaged() {
+            // What cannot be read may name content, too: none of it is removed.
+            self.inner.blobs.doubt(book.number);
+        }
         let (commands, inbox) = mpsc::channel::<Command>(limits::INPUT_QUEUE_MAX);
         let (head_tx, head) = watch::channel(book.head);
         let snapshot_bytes = self.inner.snapshot_bytes;
@@ -364,7 +406,7 @@ impl Node {
         }
         let class = if wish.keep_for_ever { Class::EVER } else { Class::STD };
         let lsn = self.append(engine.state.book.number, class, &records).await?;
-        Ok((self.start(engine, class, lsn), token))
+        Ok((self.start(engine, class, lsn, None), token))
     }
 
     fn created(&self, wish: &CreateNetwork, name: &str, id: &str) -> Result<Change, rialto_identity::NoEntropy> {
@@ -447,9 +489,11 @@ impl Node {
             .cloned()
     }
 
-    /// The first network: the one meant when none is named.
+    /// The first network: the one meant when none is named. If nothing of it can be read no other is meant in its place.
     pub fn default_network(&self) -> Option<Network> {
-        self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).first().cloned()
+        let first = self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).first().cloned()?;
+        let lost = self.lost_networks();
+        (!lost.iter().any(|lost| lost.number < first.number())).then_some(first)
     }
 
     /// The network one of whose tokens has this hash.
@@ -497,9 +541,13 @@ impl Node {
         self.inner.data.as_ref()
     }
 
-    /// Whether everything takes writes.
+    /// Whether everything takes writes that can. Damaged networks do not count, as long as there are others: those run.
     pub fn is_ready(&self) -> bool {
-        !self.inner.stopping.load(Ordering::Acquire) && self.networks().iter().all(Network::is_ready)
+        let networks = self.networks();
+        let mut whole = networks.iter().filter(|network| network.damage().is_none()).peekable();
+        let damaged = networks.iter().any(|network| network.damage().is_some()) || !self.lost_networks().is_empty();
+        let some_run = whole.peek().is_some() || !damaged;
+        !self.inner.stopping.load(Ordering::Acquire) && some_run && whole.all(Network::is_ready)
     }
 
     /// Time since the start.

@@ -264,6 +264,9 @@ impl Task {
     /// Runs until stopped. Dropped at any await it loses nothing that was answered.
     pub(crate) async fn run(mut self) {
         self.publish();
+        if self.shared.is_damaged() {
+            return self.serve_reads().await;
+        }
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

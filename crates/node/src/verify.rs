@@ -27,10 +27,16 @@ pub fn verify(store: &dyn Store, live: &LiveStates, progress: &mut dyn FnMut(u64
             networks.push(network(store, info.class, info.network, live.get(&info.network), &mut problems));
         }
     }
-    Ok(json!({
+    let mut out = json!({
         "ok": problems.is_empty(), "problems": problems, "records": report.records, "segments": report.segments,
         "snapshots": report.snapshots, "blobs": report.blobs, "networks": networks,
-    }))
+    });
+    if let Some(out) = out.as_object_mut().filter(|_| !report.written_off.is_empty()) {
+        // A repair has said what they cost.
+        let places: Vec<String> = report.written_off.iter().map(ToString::to_string).collect();
+        out.insert("written_off".to_owned(), json!(places));
+    }
+    Ok(out)
 }
 
 fn network(

@@ -116,7 +116,8 @@ async fn a_node_of_an_older_release_is_brought_up_once() {
     let node = open(dir.path()).await;
     let network = node.default_network().unwrap();
     let (again, same) = network.state_hash().await.unwrap();
-    assert_eq!((again - head, same), (1, hash), "a second start adds nothing; the stop has recorded the time");
+    assert_eq!(same, hash, "a second start adds nothing");
+    assert!(again - head <= 1, "the stop has recorded the time, if any had passed: {again} after {head}");
     network.admin(AdminOp::RemoveMod("workspace".into())).await.unwrap();
     network.admin(AdminOp::RemoveMod("access-control".into())).await.unwrap();
     node.stop().await;

@@ -29,6 +29,6 @@ pub use local::{LocalOptions, LocalStore};
 pub use memory::MemoryStore;
 pub use record::{BATCH_BYTES_MAX, BODY_BYTES_MAX, Batch, EVENT_KIND, Lsn, Record, RecordRef};
 pub use store::{
-    BlobInfo, BlobReader, BlobWriter, Committed, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected,
-    Rewrite, Seqs, Snapshot, Store, VerifyReport, Visit,
+    BlobInfo, BlobReader, BlobWriter, Committed, Done, Flush, Freed, Health, Horizon, LogHealth, Loss, NetworkInfo,
+    Rejected, Rewrite, Seqs, Snapshot, Store, VerifyReport, Visit,
 };

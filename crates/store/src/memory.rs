@@ -276,6 +276,7 @@ impl Store for MemoryStore {
         let inner = self.lock();
         progress(1, 1);
         Ok(VerifyReport {
+            written_off: Vec::new(),
             records: inner.logs.values().map(|log| log.records.len() as u64).sum(),
             segments: inner.logs.len() as u64,
             snapshots: inner.snapshots.values().map(|kept| kept.len() as u64).sum(),

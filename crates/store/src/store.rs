@@ -63,6 +63,16 @@ pub enum Seqs<'a> {
     These(&'a [u64]),
 }
 
+impl Seqs<'_> {
+    /// How many are asked for.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Seqs::Range(range) => range.end.saturating_sub(range.start),
+            Seqs::These(seqs) => seqs.len() as u64,
+        }
+    }
+}
+
 /// Shows records to the caller until it breaks off.
 pub type Visit<'a> = &'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>;
 
@@ -168,6 +178,23 @@ pub struct VerifyReport {
     pub blobs: u64,
     /// What is wrong, and where.
     pub damage: Vec<Damage>,
+    /// What was wrong and counts as gone since a repair.
+    pub written_off: Vec<Damage>,
+}
+
+/// Records that cannot be read any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The log they were in.
+    pub class: Class,
+    /// Whose they were; `None` if nobody can tell.
+    pub network: Option<u32>,
+    /// LSN of the first one.
+    pub first_lsn: Lsn,
+    /// LSN of the last one.
+    pub last_lsn: Lsn,
+    /// Where they were, and what is wrong there.
+    pub damage: Damage,
 }
 
 /// A place that keeps records, snapshots and blobs.
@@ -203,7 +230,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Shows every record of a log above `after`, of one network or of all, in order. Returns the last LSN there was to see.
     fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Result<Lsn, StoreError>;
 
-    /// Seqs of a network's events with this key, newest first. Keys are hashes: compare the events.
+    /// Seqs of a network's events with this key, newest first. Keys are hashes: compare the events. An error if there are none and some
+    /// may be lost.
     fn find(&self, network: u32, key: u64) -> Result<Vec<u64>, StoreError>;
 
     /// Every network with records or snapshots, by number.
@@ -248,6 +276,34 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Reads everything and checks it. `progress` gets bytes done and bytes in all.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError>;
+
+    /// Damage that is known without looking for it, that may have taken records of this network, and that was not written off. What
+    /// is not found then may be lost.
+    fn known_loss(&self, _network: u32) -> Option<Damage> {
+        None
+    }
+
+    /// Reads every record and gives what cannot be read, other than what was written off.
+    fn losses(&self) -> Result<Vec<Loss>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Lets all that cannot be read count as gone from now on: reads pass over it, and `verify` lists it apart. A copy of the bad
+    /// bytes is kept. Replaying a network from before its loss still fails.
+    fn write_off(&self) -> Result<Vec<Loss>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Lets all records of a network that are there now and come after an LSN count as gone, so that their seqs may be used again. A
+    /// network that is cut back to 0 is given up: it is not among the networks any more.
+    fn cut_back(&self, _class: Class, _network: u32, _after: Lsn) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Networks that were given up: their numbers are not to be used again.
+    fn given_up(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Flushes all and stops. Later appends are refused; dropping the store does this too.
     fn close(&self) -> Result<(), StoreError>;

@@ -20,6 +20,7 @@ pub(crate) mod mods;
 pub(crate) mod network;
 pub(crate) mod network_file;
 pub(crate) mod redact;
+pub(crate) mod repair;
 pub(crate) mod resource;
 pub(crate) mod restore;
 pub(crate) mod search;
@@ -66,6 +67,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Backup(backup) => wait(backup.run(cx)),
         Command::Restore(restore) => restore.run(cx),
         Command::Verify(verify) => wait(verify.run(cx)),
+        Command::Repair(repair) => repair.run(cx),
         Command::Redact(redact) => wait(redact.run(cx)),
         Command::Doctor(doctor) => wait(doctor.run(cx)),
         Command::Bench(bench) => bench.run(cx),

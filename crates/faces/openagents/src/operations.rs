@@ -17,15 +17,26 @@ pub(crate) async fn health() -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
-/// 200 when every network takes writes, else 503.
+/// 200 when every network takes writes, else 503. A damaged network is named and does not count while others run.
 pub(crate) async fn ready(State(app): State<App>) -> Response {
     let health = app.node.store().health();
-    let store = app.node.networks().iter().all(rialto_node::Network::is_ready)
-        && health.logs.iter().all(|l| l.broken.is_none());
-    let ready = app.node.is_ready() && store;
+    let store = app.node.is_ready() && health.logs.iter().all(|l| l.broken.is_none());
+    let ready = store;
     let queue = health.logs.iter().map(|l| l.waiting).sum::<u64>();
-    let body = json!({ "ready": ready, "checks": { "store": store, "listeners": true, "queue": queue } });
+    let mut body = json!({ "ready": ready, "checks": { "store": store, "listeners": true, "queue": queue } });
+    if let (Some(damaged), Some(body)) = (damaged(&app), body.as_object_mut()) {
+        body.insert("damaged".to_owned(), damaged);
+    }
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
+}
+
+/// How many networks are damaged, and which. Where the damage is, is for the operator (`doctor`); networks that are not listed, too.
+fn damaged(app: &App) -> Option<Value> {
+    let damaged: Vec<_> = app.node.networks().into_iter().filter(|network| network.damage().is_some()).collect();
+    let count = damaged.len() + app.node.lost_networks().len();
+    let listed = damaged.iter().filter(|network| crate::docs::is_listed(network));
+    let listed: Vec<Value> = listed.map(|network| json!({ "network": network.id(), "read_only": true })).collect();
+    (count > 0).then(|| json!({ "count": count, "networks": listed }))
 }
 
 /// Picks labelled values out of a network's counters.
@@ -162,7 +173,15 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
             ),
             Err(fault) => fault.to_string(),
         };
+        let detail = match network.damage() {
+            Some(damage) => format!("damaged, read-only until `rialto repair`: {damage}; {detail}"),
+            None => detail,
+        };
         check(&format!("network {}", network.id()), answer.is_ok() && network.is_ready(), detail);
+    }
+    for lost in app.node.lost_networks() {
+        let detail = format!("nothing of it can be read, see `rialto repair`: {}", lost.damage);
+        check(&format!("network number {}", lost.number), false, detail);
     }
     let listen = &app.config.listen;
     let plain = listen_is_plain(listen, app.config.tls);

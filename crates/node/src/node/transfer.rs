@@ -88,7 +88,7 @@ impl Node {
         match committed {
             Ok((written, lsn)) => {
                 engine = written;
-                let network = self.start(engine, at.class, lsn);
+                let network = self.start(engine, at.class, lsn, None);
                 Ok(Imported { network, counts, token })
             }
             Err(fault) => {

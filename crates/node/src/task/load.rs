@@ -43,6 +43,40 @@ pub(crate) fn load(store: &dyn Store, class: Class, number: u32, seed: u64) -> R
     load_through(store, class, number, u64::MAX, seed)
 }
 
+/// A network as far as it can be read.
+#[derive(Debug)]
+pub(crate) struct Readable {
+    /// Its state, up to the last record before the damage.
+    pub(crate) engine: Engine,
+    /// LSN of that record.
+    pub(crate) lsn: u64,
+    /// What keeps the rest from being read.
+    pub(crate) damage: Option<LoadError>,
+}
+
+/// Loads a network as far as it can be read. An error if nothing of it can, or if the disk fails.
+pub(crate) fn load_readable(store: &dyn Store, class: Class, number: u32, seed: u64) -> Result<Readable, LoadError> {
+    let (engine, after) = from_snapshot(store, number, u64::MAX, seed)?;
+    let (engine, lsn, stopped) = replay_as_far(store, class, number, (after, u64::MAX), engine, seed);
+    match (engine, stopped) {
+        (Some(engine), None) => Ok(Readable { engine, lsn, damage: None }),
+        (Some(engine), Some(damage)) if damage.is_damage() => Ok(Readable { engine, lsn, damage: Some(damage) }),
+        (_, Some(error)) => Err(error),
+        (None, None) => Err(nothing(number)),
+    }
+}
+
+impl LoadError {
+    /// Whether stored bytes are what is wrong, so that trying again does not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, LoadError::Unreadable { .. } | LoadError::Store(StoreError::Damaged(_)))
+    }
+}
+
+fn nothing(network: u32) -> LoadError {
+    LoadError::Unreadable { network, what: "nothing of it is in the log".to_owned() }
+}
+
 /// Loads a network as it was at an LSN.
 pub(crate) fn load_through(
     store: &dyn Store,
@@ -51,23 +85,23 @@ pub(crate) fn load_through(
     through: u64,
     seed: u64,
 ) -> Result<(Engine, u64), LoadError> {
-    let mut after = 0;
-    let mut engine = None;
+    let (engine, after) = from_snapshot(store, number, through, seed)?;
+    replay_through(store, class, number, (after, through), engine, seed)
+}
+
+/// The newest state at or below an LSN that can be decoded, and its LSN; no state and 0 if there is none.
+fn from_snapshot(store: &dyn Store, number: u32, through: u64, seed: u64) -> Result<(Option<Engine>, u64), LoadError> {
     while let Some(snapshot) = store.load_snapshot(number, through)? {
         if snapshot.bytes == SET_ASIDE {
             return Err(LoadError::Unfinished { network: number, last: None });
         }
         match State::from_snapshot(&snapshot.bytes, seed) {
-            Ok(state) => {
-                after = snapshot.lsn;
-                engine = Some(Engine::new(state));
-                break;
-            }
+            Ok(state) => return Ok((Some(Engine::new(state)), snapshot.lsn)),
             // Its checksum is right and it still cannot be read: an older one, or the log from its start, must do.
             Err(error) => store.reject_snapshot(number, snapshot.lsn, &format!("cannot be decoded: {error}"))?,
         }
     }
-    replay_through(store, class, number, (after, through), engine, seed)
+    Ok((None, 0))
 }
 
 /// Replays records after one LSN and up to another into an engine; without one, the first record must create the network or
@@ -76,16 +110,31 @@ pub(crate) fn replay_through(
     store: &dyn Store,
     class: Class,
     number: u32,
-    (after, through): (u64, u64),
+    range: (u64, u64),
     engine: Option<Engine>,
     seed: u64,
 ) -> Result<(Engine, u64), LoadError> {
-    let mut engine = engine;
+    match replay_as_far(store, class, number, range, engine, seed) {
+        (_, _, Some(error)) => Err(error),
+        (Some(engine), last, None) => Ok((engine, last)),
+        (None, _, None) => Err(nothing(number)),
+    }
+}
+
+/// Replays as far as it goes: the state, the last LSN in it, and what stopped it.
+fn replay_as_far(
+    store: &dyn Store,
+    class: Class,
+    number: u32,
+    (after, through): (u64, u64),
+    mut engine: Option<Engine>,
+    seed: u64,
+) -> (Option<Engine>, u64, Option<LoadError>) {
     let mut broken = None;
     let mut last = after;
     // What has come of the state of an import that has begun.
     let mut import: Option<Vec<u8>> = None;
-    store.replay(class, Some(number), after, &mut |r| {
+    let replayed = store.replay(class, Some(number), after, &mut |r| {
         if r.lsn > through {
             return ControlFlow::Break(());
         }
@@ -133,15 +182,14 @@ pub(crate) fn replay_through(
         }
         last = r.lsn;
         ControlFlow::Continue(())
-    })?;
-    if import.is_some() && broken.is_none() {
-        return Err(LoadError::Unfinished { network: number, last: Some(last) });
-    }
-    match (engine, broken) {
-        (_, Some(what)) => Err(LoadError::Unreadable { network: number, what }),
-        (None, None) => Err(LoadError::Unreadable { network: number, what: "nothing of it is in the log".to_owned() }),
-        (Some(engine), None) => Ok((engine, last)),
-    }
+    });
+    let stopped = match (replayed, broken) {
+        (Err(error), _) => Some(LoadError::Store(error)),
+        (Ok(_), Some(what)) => Some(LoadError::Unreadable { network: number, what }),
+        (Ok(_), None) if import.is_some() => Some(LoadError::Unfinished { network: number, last: Some(last) }),
+        (Ok(_), None) => None,
+    };
+    (engine, last, stopped)
 }
 
 /// Takes a piece of an imported state; returns the state with the last one.

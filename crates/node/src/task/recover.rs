@@ -1,12 +1,14 @@
 //! When the disk refuses, and when the node stops.
 
+use super::load::{self, Readable};
 use super::named::BlobChanges;
-use super::{Flight, Task, Then, load};
+use super::{Flight, Task, Then};
 use crate::command::{Answered, Command, Out, Reply};
 use crate::delivery::Sessions;
 use rialto_engine::{Effects, Engine};
 use rialto_model::{ErrorCode, Fault};
 use rialto_store::StoreError;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -101,9 +103,9 @@ impl Task {
             let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
             let seed = self.host.seed();
             let work = move || match store.reopen(number) {
-                Ok(()) => Ok((load::load(store.as_ref(), class, number, seed)?, None)),
+                Ok(()) => Ok((load::load_readable(store.as_ref(), class, number, seed)?, None)),
                 Err(error @ StoreError::NoSpace { .. }) if !full => {
-                    Ok((load::load(store.as_ref(), class, number, seed)?, Some(error)))
+                    Ok((load::load_readable(store.as_ref(), class, number, seed)?, Some(error)))
                 }
                 Err(error) => Err(load::LoadError::Store(error)),
             };
@@ -113,8 +115,14 @@ impl Task {
                     self.publish();
                     return;
                 }
-                Ok(Ok(((engine, lsn), no_room))) => {
+                Ok(Ok((Readable { engine, lsn, damage }, no_room))) => {
                     self.take_over(engine, lsn);
+                    if let Some(damage) = damage {
+                        tracing::error!(network = %self.shared.id, %damage, "the network is damaged: it can be read, not written");
+                        *self.shared.damage.write().unwrap_or_else(PoisonError::into_inner) = Some(damage.to_string());
+                        self.blobs.doubt(self.shared.number);
+                        return self.serve_reads().await;
+                    }
                     let Some(error) = no_room else {
                         self.publish();
                         tracing::info!(network = %self.shared.id, head = self.committed, "the log was reopened");
@@ -130,7 +138,12 @@ impl Task {
                 }
                 Err(error) => tracing::error!(network = %self.shared.id, %error, "reopening failed"),
             }
-            self.refuse_for(wait, full).await;
+            let what = if full {
+                "the disk is full: writes are refused until there is room again"
+            } else {
+                "the disk refuses writes; try again later"
+            };
+            self.refuse_for(Some(wait), full, what).await;
             if self.stopping {
                 return;
             }
@@ -156,20 +169,35 @@ impl Task {
         let _ = self.head.send(self.committed);
     }
 
-    /// While the disk refuses, callers are told so at once; reads are answered if `reads`.
-    async fn refuse_for(&mut self, wait: Duration, reads: bool) {
-        let until = tokio::time::Instant::now() + wait;
-        let what = if reads {
-            "the disk is full: writes are refused until there is room again"
-        } else {
-            "the disk refuses writes; try again later"
-        };
+    /// What a damaged network does until it is stopped: it shows what there is before the damage, and changes nothing. Neither what
+    /// may be freed nor a state to save is told: both would build on what cannot be read.
+    pub(super) async fn serve_reads(&mut self) {
+        self.shared.ready.store(false, Ordering::Release);
+        let what = "this network is damaged: it can be read up to the damage and takes no writes until its operator has repaired it (`rialto repair`)";
+        self.refuse_for(None, true, what).await;
+        self.stopping = true;
+    }
+
+    /// Callers are told at once that nothing is written, for a while or until the node stops; reads are answered if `reads`.
+    async fn refuse_for(&mut self, wait: Option<Duration>, reads: bool, what: &str) {
+        let until = wait.map(|wait| tokio::time::Instant::now() + wait);
         let fault = || Fault::new(ErrorCode::StorageUnavailable, what);
-        while let Ok(command) = tokio::time::timeout_at(until, self.commands.recv()).await {
+        loop {
+            let next = self.commands.recv();
+            let command = match until {
+                Some(until) => match tokio::time::timeout_at(until, next).await {
+                    Ok(command) => command,
+                    Err(_) => return,
+                },
+                None => next.await,
+            };
             let Some(command) = command else {
                 self.stopping = true;
                 return;
             };
+            if until.is_none() && matches!(command, Command::Snapshot { .. } | Command::Horizon { .. }) {
+                continue;
+            }
             if reads && only_reads(&command) {
                 let now = self.clock.now();
                 self.other(command, now);

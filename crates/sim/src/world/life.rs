@@ -81,13 +81,30 @@ impl World {
             }
             Err(error) => return wrong("opens again", format!("the node does not open: {error}")),
         }
+        let lost = self.node.as_ref().map_or(0, |node| node.lost_networks().len());
         for net in &mut self.nets {
             net.handle = self.node.as_ref().and_then(|node| node.network(&net.id));
-            if net.handle.is_none() {
+            if net.handle.is_none() && (self.rot.is_none() || lost == 0) {
                 return wrong("nothing lost", format!("network {} is gone", net.id));
             }
         }
+        self.damage_is_of_one(lost)?;
         Ok(true)
+    }
+
+    /// One turned bit is the damage of one network at most: all others run.
+    fn damage_is_of_one(&mut self, lost: usize) -> Result<(), Wrong> {
+        let handles = self.nets.iter().filter_map(|net| net.handle.as_ref());
+        let damaged: Vec<String> = handles.filter_map(rialto_node::Network::damage).collect();
+        let hurt = damaged.len() + lost;
+        if self.rot.is_none() && hurt > 0 {
+            return wrong("opens again", format!("damaged though nothing rotted: {damaged:?} and {lost} lost"));
+        }
+        if hurt > 1 {
+            return wrong("damage", format!("one bit has turned and {hurt} networks stand still: {damaged:?}"));
+        }
+        damaged.iter().for_each(|what| self.note(&format!("the rot is named: {what}")));
+        Ok(())
     }
 
     fn named(&mut self, error: &StoreError) -> Result<bool, Wrong> {

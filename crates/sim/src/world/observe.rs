@@ -566,8 +566,12 @@ impl World {
         for n in 0..self.nets.len() {
             let Some(network) = self.nets[n].handle.clone() else { continue };
             let head = *network.head().borrow();
-            self.nets[n].oracle.nothing_lost(head)?;
-            let seqs: Vec<u64> = (1..=self.nets[n].oracle.head()).collect();
+            let damaged = network.damage().is_some();
+            if !damaged {
+                self.nets[n].oracle.nothing_lost(head)?;
+            }
+            let known = self.nets[n].oracle.head();
+            let seqs: Vec<u64> = (1..=if damaged { head.min(known) } else { known }).collect();
             match network.read(seqs).await {
                 Ok(records) => {
                     for record in records {

@@ -30,8 +30,8 @@ use crate::log::{Log, LogOptions, Opened, Waiting};
 use crate::record::{Batch, Lsn};
 use crate::snapshot::Snapshots;
 use crate::store::{
-    BlobInfo, BlobReader, BlobWriter, Done, Flush, Freed, Health, Horizon, LogHealth, NetworkInfo, Rejected, Rewrite,
-    Seqs, Snapshot, Store, VerifyReport, Visit,
+    BlobInfo, BlobReader, BlobWriter, Done, Flush, Freed, Health, Horizon, LogHealth, Loss, NetworkInfo, Rejected,
+    Rewrite, Seqs, Snapshot, Store, VerifyReport, Visit,
 };
 
 /// What is the store's own in a data directory. Older releases made it readable by others.
@@ -185,6 +185,11 @@ impl<D: Disk> LocalStore<D> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(notes);
     }
 
+    /// What is absent may be lost.
+    fn refuse_lost(&self, network: u32) -> Result<(), StoreError> {
+        self.known_loss(network).map_or(Ok(()), |damage| Err(StoreError::Damaged(Box::new(damage))))
+    }
+
     /// Logs with events of a network: first and last seq, oldest first.
     fn lanes_of(&self, network: u32) -> Result<Vec<Holder<D>>, StoreError> {
         let mut found = Vec::new();
@@ -215,6 +220,11 @@ impl<D: Disk> Store for LocalStore<D> {
     }
 
     fn read(&self, network: u32, seqs: Seqs<'_>, visit: Visit<'_>) -> Result<(), StoreError> {
+        let (mut shown, asked) = (0, seqs.len());
+        let visit: Visit<'_> = &mut |record| {
+            shown += 1;
+            visit(record)
+        };
         for (first, last, lane) in self.lanes_of(network)? {
             let flow = match &seqs {
                 Seqs::Range(range) => {
@@ -227,10 +237,10 @@ impl<D: Disk> Store for LocalStore<D> {
                 }
             };
             if flow == ControlFlow::Break(()) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        if shown < asked { self.refuse_lost(network) } else { Ok(()) }
     }
 
     fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
@@ -266,13 +276,16 @@ impl<D: Disk> Store for LocalStore<D> {
         }
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.dedup();
+        if found.is_empty() {
+            self.refuse_lost(network)?;
+        }
         Ok(found)
     }
 
     fn networks(&self) -> Result<Vec<NetworkInfo>, StoreError> {
         let mut classes: BTreeMap<u32, (u64, Class)> = BTreeMap::new();
         for (class, lane) in self.all_lanes() {
-            for network in lane.view.networks()? {
+            for network in lane.view.networks()?.into_iter().filter(|network| !lane.view.is_given_up(*network)) {
                 let last = lane.view.bounds(network)?.map_or(0, |(_, last)| last);
                 let newest = classes.entry(network).or_insert((last, class));
                 if last > newest.0 {
@@ -280,7 +293,11 @@ impl<D: Disk> Store for LocalStore<D> {
                 }
             }
         }
+        let given_up = |network, class| self.lane(class).is_some_and(|lane| lane.view.is_given_up(network));
         for (network, kept) in self.snapshots.networks() {
+            if given_up(network, kept.class) {
+                continue;
+            }
             classes.entry(network).or_insert((0, kept.class));
         }
         Ok(classes.into_iter().map(|(network, (_, class))| NetworkInfo { network, class }).collect())
@@ -394,6 +411,34 @@ impl<D: Disk> Store for LocalStore<D> {
             step(blob.size);
         }
         Ok(report)
+    }
+
+    fn known_loss(&self, network: u32) -> Option<Damage> {
+        self.all_lanes().into_iter().find_map(|(_, lane)| lane.view.known_loss(network))
+    }
+
+    fn losses(&self) -> Result<Vec<Loss>, StoreError> {
+        let mut losses = Vec::new();
+        for (_, lane) in self.all_lanes() {
+            losses.extend(lane.view.losses()?);
+        }
+        Ok(losses)
+    }
+
+    fn write_off(&self) -> Result<Vec<Loss>, StoreError> {
+        let mut losses = Vec::new();
+        for (_, lane) in self.all_lanes() {
+            losses.extend(lane.view.write_off()?);
+        }
+        Ok(losses)
+    }
+
+    fn cut_back(&self, class: Class, network: u32, after: Lsn) -> Result<(), StoreError> {
+        self.lane(class).map_or(Ok(()), |lane| lane.view.cut_back(network, after))
+    }
+
+    fn given_up(&self) -> Vec<u32> {
+        self.all_lanes().into_iter().flat_map(|(_, lane)| lane.view.given_up()).collect()
     }
 
     fn close(&self) -> Result<(), StoreError> {

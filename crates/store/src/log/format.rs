@@ -102,6 +102,28 @@ impl SegmentHead {
     }
 }
 
+/// The header that `bytes` were before one bit of them turned, if that is all that is wrong with them. No other header differs from
+/// them by one bit: the checksum tells more than three turned bits apart.
+pub(crate) fn mend_head(bytes: &[u8]) -> Option<SegmentHead> {
+    let mut bytes = bytes.get(..SEGMENT_HEAD)?.to_vec();
+    for at in 0..SEGMENT_HEAD {
+        for bit in 0..8 {
+            turn(&mut bytes, at, bit);
+            if let Ok(head) = SegmentHead::decode(&bytes) {
+                return Some(head);
+            }
+            turn(&mut bytes, at, bit);
+        }
+    }
+    None
+}
+
+fn turn(bytes: &mut [u8], at: usize, bit: u32) {
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte ^= 1 << bit;
+    }
+}
+
 /// What follows the header of an emptied segment: the last LSN that each network had in it.
 /// Layout: count(4) crc(4), then per network: number(4) lsn(8).
 pub(crate) fn encode_freed(freed: &[(u32, Lsn)]) -> Vec<u8> {
@@ -388,6 +410,9 @@ mod tests {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHead::decode(&bad).is_err(), "bit {bit}");
+            assert_eq!(mend_head(&bad), Some(head), "bit {bit}");
+            bad[(bit / 8 + 77) % SEGMENT_HEAD] ^= 4;
+            assert_eq!(mend_head(&bad), None, "bit {bit} and another");
         }
     }
 

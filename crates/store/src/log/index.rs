@@ -106,6 +106,16 @@ impl MemIndex {
         }
     }
 
+    /// Takes in that records of a network are lost, so that nobody takes their absence for an end.
+    pub(crate) fn lose(&mut self, network: u32, first_lsn: Lsn, last_lsn: Lsn) {
+        let entry = self.networks.entry(network).or_insert_with(|| Entry {
+            span: Span { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn },
+            places: Vec::new(),
+            since: 0,
+        });
+        entry.span.last_lsn = last_lsn;
+    }
+
     /// Span of one network.
     pub(crate) fn span(&self, network: u32) -> Option<Span> {
         self.networks.get(&network).map(|entry| entry.span)

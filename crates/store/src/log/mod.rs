@@ -4,6 +4,7 @@
 
 pub(crate) mod control;
 pub(crate) mod format;
+pub(crate) mod gap;
 pub(crate) mod index;
 mod open;
 mod overwrite;
@@ -14,6 +15,7 @@ pub(crate) mod upkeep;
 pub(crate) mod verify;
 pub(crate) mod view;
 mod walk;
+pub(crate) mod writeoff;
 
 #[cfg(test)]
 mod crash_tests;
@@ -338,6 +340,7 @@ impl<D: Disk> Log<D> {
             head,
             file: Arc::clone(&file),
             index: MemIndex::default(),
+            gaps: Vec::new(),
             end: start,
             last_lsn: self.durable,
             durable: self.durable,
@@ -448,7 +451,7 @@ impl<D: Disk> LogView<D> {
         let old = std::mem::replace(&mut inner.open, next);
         let segment = Segment::new(self.disk.clone(), self.dir.clone(), old.head, end, last_lsn, old.capacity);
         // An index that knows records beyond the end must not outlive them.
-        let segment = if full { segment.with(old.file, old.index) } else { segment };
+        let segment = if full { segment.with(old.file, old.index, old.gaps) } else { segment };
         Arc::make_mut(&mut inner.sealed).push(Arc::new(segment));
     }
 }

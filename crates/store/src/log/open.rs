@@ -1,18 +1,21 @@
 //! Opening a log: which files belong to it, whether all are there, where its records end.
-//! Sealed segments are not read, only their headers; the open one is scanned. Damage is refused by name, a copy kept aside.
+//! Sealed segments are not read, only their headers; the open one is scanned. Damage is named, a copy is kept aside, and the log goes
+//! on in a new segment behind it: who needs what is lost is told when it is read.
 //! Not here: the scan itself (`recover`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::control::Control;
-use super::format::{SEGMENT_HEAD, Seed, SegmentHead};
+use super::format::{SEGMENT_HEAD, Seed, SegmentHead, mend_head};
+use super::gap::Gap;
 use super::overwrite;
 use super::recover::{self, Scan};
 use super::segment::{Segment, segment_path, sidecar_path};
 use super::view::{Inner, LogView, Open, Spare};
+use super::writeoff::{self, keep_aside};
 use super::{Log, LogOptions, generation, write_head};
 use crate::budget::Budget;
 use crate::class::Class;
@@ -55,19 +58,35 @@ impl<D: Disk> Log<D> {
         let mut files = opening.list()?;
         let control = opening.load_control(&files)?;
         opening.drop_freed(&mut files, &control)?;
-        opening.check_all_there(&files, &control)?;
         let total: u64 = files.segments.iter().map(|(_, len)| len).sum();
         budget.count(total + files.spares.iter().map(|spare| spare.capacity).sum::<u64>());
         if files.segments.is_empty() {
+            // All of it at once is no damage but a disk that is not there.
             if options.durable > 0 {
                 let what =
                     format!("log has no segment, though a snapshot covers records up to LSN {}", options.durable);
+                return Err(StoreError::damaged(dir, 0, what));
+            }
+            if control.newest > 0 {
+                let what = format!("log has no segment, though its control file names segment {}", control.newest);
                 return Err(StoreError::damaged(dir, 0, what));
             }
             opening.first_segment(&mut files, &budget)?;
         }
         opening.finish(files, control, budget)
     }
+}
+
+type Sealed<D> = Vec<Arc<Segment<D>>>;
+
+/// A segment that should be there.
+#[derive(Debug)]
+struct Head {
+    head: SegmentHead,
+    /// Length of the file.
+    len: u64,
+    /// Why its header is not to be had.
+    lost: Option<Damage>,
 }
 
 struct Opening<D: Disk> {
@@ -147,37 +166,22 @@ impl<D: Disk> Opening<D> {
         Ok(())
     }
 
-    fn check_all_there(&self, files: &Files, control: &Control) -> Result<(), StoreError> {
-        let missing = |number: u64, what: &str| StoreError::damaged(&segment_path(&self.dir, number), 0, what);
-        let mut numbers = files.segments.iter().map(|(number, _)| *number);
-        for (here, next) in numbers.clone().zip(numbers.clone().skip(1)) {
-            if next != here + 1 {
-                return Err(missing(here + 1, "segment is missing"));
-            }
-        }
-        if control.newest == 0 {
-            return Ok(());
-        }
-        let oldest = numbers.clone().next().unwrap_or(control.newest + 1);
-        if oldest > control.oldest.max(1) {
-            return Err(missing(control.oldest, "segment is missing"));
-        }
-        if numbers.next_back().is_none_or(|last| last < control.newest) {
-            return Err(missing(control.newest, "segment is missing"));
-        }
-        Ok(())
-    }
-
     fn first_segment(&self, files: &mut Files, budget: &Budget) -> Result<(), StoreError> {
         // Before the first record, so that a log without it has lost it.
         self.write_control(Control { oldest: 1, ..Control::default() })?;
+        let (_, len) = self.new_segment(budget, 1, 1)?;
+        files.segments.push((1, len));
+        Ok(())
+    }
+
+    /// Makes an empty segment; gives its header and its length.
+    fn new_segment(&self, budget: &Budget, number: u64, first_lsn: Lsn) -> Result<(SegmentHead, u64), StoreError> {
         let capacity = self.options.first_segment;
-        let generation = generation(self.options.seed, 1, 0);
         let head = SegmentHead {
-            generation,
-            number: 1,
-            first_lsn: 1,
-            previous: 0,
+            generation: generation(self.options.seed, number, 0),
+            number,
+            first_lsn,
+            previous: number - 1,
             previous_end: 0,
             class: self.class,
             emptied: false,
@@ -187,55 +191,135 @@ impl<D: Disk> Opening<D> {
         let file = self.disk.create(&spare).at("create", &spare)?;
         file.preallocate(capacity).at("preallocate", &spare)?;
         write_head(&file, &head, &spare)?;
-        let path = segment_path(&self.dir, 1);
+        let path = segment_path(&self.dir, number);
         self.disk.rename(&spare, &path).at("rename", &spare)?;
         self.disk.sync_dir(&self.dir).at("flush", &self.dir)?;
-        files.segments.push((1, capacity));
-        Ok(())
+        Ok((head, capacity))
     }
 
-    /// Reads and checks the header of every segment against its neighbours.
-    fn heads(&self, files: &Files) -> Result<Vec<(SegmentHead, u64)>, StoreError> {
-        let mut heads: Vec<(SegmentHead, u64)> = Vec::with_capacity(files.segments.len());
-        for (number, len) in &files.segments {
-            let path = segment_path(&self.dir, *number);
-            let file = self.disk.open(&path, false).at("open", &path)?;
-            let mut bytes = [0; SEGMENT_HEAD];
-            let got = file.read_at(&mut bytes, 0).at("read", &path)?;
-            let head = SegmentHead::decode(bytes.get(..got).unwrap_or_default());
-            let head = head.map_err(|what| self.refuse(&path, 0, what))?;
-            if head.number != *number || head.class != self.class {
-                return Err(self.refuse(&path, 24, "segment header is another segment's"));
-            }
-            if let Some((before, before_len)) = heads.last() {
-                if head.previous != before.number || head.first_lsn < before.first_lsn {
-                    return Err(self.refuse(&path, 40, "segment header does not follow the segment before"));
+    /// The header of every segment that should be there, checked against its neighbours.
+    fn heads(&mut self, files: &Files, control: &Control) -> Result<Vec<Head>, StoreError> {
+        let lens: BTreeMap<u64, u64> = files.segments.iter().copied().collect();
+        let there = |end: Option<(&u64, &u64)>| end.map(|(number, _)| *number);
+        let (first, last) = (there(lens.first_key_value()), there(lens.last_key_value()));
+        // Without a control file only the files themselves say which there are.
+        let known = control.newest > 0;
+        let oldest = first.unwrap_or(u64::MAX).min(if known { control.oldest.max(1) } else { u64::MAX });
+        let newest = last.unwrap_or(0).max(control.newest).max(1);
+        let mut heads: Vec<Head> = Vec::new();
+        for number in oldest.min(newest)..=newest {
+            let path = segment_path(&self.dir, number);
+            let read = match lens.get(&number) {
+                Some(len) => self.head(&path, number)?.map(|head| (head, *len)),
+                None => Err((0, "segment is missing")),
+            };
+            let follows = |head: &SegmentHead| {
+                let before = heads.iter().rev().find(|before| before.lost.is_none());
+                before.is_none_or(|before| head.first_lsn >= before.head.first_lsn) && head.previous + 1 == number
+            };
+            let read = match read {
+                Ok((head, _)) if !follows(&head) => Err((40, "segment header does not follow the segment before")),
+                read => read,
+            };
+            heads.push(match read {
+                Ok((head, len)) => Head { head, len, lost: None },
+                Err((offset, what)) => {
+                    let len = lens.get(&number).copied().unwrap_or(0);
+                    let kept = if len > 0 { keep_aside(&self.disk, &self.dir, number, offset).ok() } else { None };
+                    let damage = Damage { file: path, offset, what: what.to_owned(), kept };
+                    self.note(damage.clone());
+                    Head { head: self.lost_head(number), len, lost: Some(damage) }
                 }
-                if *before_len < head.previous_end && !before.emptied {
-                    let before = segment_path(&self.dir, before.number);
-                    return Err(self.refuse(&before, *before_len, "segment is cut short"));
-                }
-            }
-            heads.push((head, *len));
+            });
         }
         Ok(heads)
     }
 
+    /// What stands for the header of a segment that is lost, until its neighbours say which records were in it.
+    fn lost_head(&self, number: u64) -> SegmentHead {
+        let (class, emptied) = (self.class, false);
+        SegmentHead { generation: 0, number, first_lsn: 0, previous: number - 1, previous_end: 0, class, emptied }
+    }
+
+    /// Reads the header of a segment, or says where it is bad.
+    fn head(&mut self, path: &Path, number: u64) -> Result<Result<SegmentHead, (u64, &'static str)>, StoreError> {
+        let file = self.disk.open(path, false).at("open", path)?;
+        let mut bytes = [0; SEGMENT_HEAD];
+        let got = file.read_at(&mut bytes, 0).at("read", path)?;
+        let bytes = bytes.get(..got).unwrap_or_default();
+        let head = match SegmentHead::decode(bytes) {
+            Ok(head) => head,
+            Err(what) => {
+                let Some(head) = mend_head(bytes) else { return Ok(Err((0, what))) };
+                let what = format!("{what}: one bit of it has turned, it was read as it had been");
+                self.note(Damage { file: path.to_path_buf(), offset: 0, what, kept: None });
+                head
+            }
+        };
+        let own = head.number == number && head.class == self.class;
+        Ok(if own { Ok(head) } else { Err((24, "segment header is another segment's")) })
+    }
+
+    fn segment(&self, head: SegmentHead, end: u64, last_lsn: Lsn, len: u64) -> Segment<D> {
+        Segment::new(self.disk.clone(), self.dir.clone(), head, end, last_lsn, len)
+    }
+
+    /// The segments before the open one, with what is known to have been in each. Gives also the first LSN behind them.
+    fn sealed(&mut self, heads: &[Head], control: &Control) -> Result<(Sealed<D>, Lsn), StoreError> {
+        let mut sealed = Vec::with_capacity(heads.len());
+        let mut next_lsn = 1;
+        for (at, Head { head, len, lost }) in heads.iter().enumerate() {
+            let next = heads.get(at + 1);
+            let known = next.filter(|next| next.lost.is_none()).map(|next| next.head);
+            if next.is_none() && lost.is_none() {
+                break;
+            }
+            let segment = if let Some(damage) = lost {
+                let head = SegmentHead { first_lsn: next_lsn, ..*head };
+                let after = match known {
+                    Some(known) => known.first_lsn,
+                    // The last one there was, or others follow that are lost with it.
+                    None if next.is_none() => control.durable.max(self.options.durable) + 1,
+                    None => next_lsn,
+                };
+                self.segment(head, SEGMENT_HEAD as u64, after.max(next_lsn) - 1, *len).lost(damage)
+            } else if let Some(known) = known {
+                let end = if head.emptied { SEGMENT_HEAD as u64 } else { known.previous_end };
+                if *len < end {
+                    let (file, what) = (segment_path(&self.dir, head.number), "segment is cut short".to_owned());
+                    self.note(Damage { file, offset: *len, what, kept: None });
+                }
+                self.segment(*head, end, known.first_lsn - 1, *len)
+            } else {
+                // The header that said where this one ends is lost.
+                let path = segment_path(&self.dir, head.number);
+                let file = Arc::new(self.disk.open(&path, false).at("open", &path)?);
+                let scan = recover::scan(&file, &path, head, if head.emptied { 0 } else { *len })?;
+                self.segment(*head, scan.end, scan.last_lsn, *len)
+            };
+            next_lsn = segment.last_lsn + 1;
+            sealed.push(Arc::new(segment));
+        }
+        Ok((sealed, next_lsn))
+    }
+
     fn finish(mut self, files: Files, control: Control, budget: Arc<Budget>) -> Result<Opened<D>, StoreError> {
-        let heads = self.heads(&files)?;
-        for (head, _) in heads.iter().filter(|(head, _)| head.emptied && files.sidecars.contains(&head.number)) {
+        let mut heads = self.heads(&files, &control)?;
+        let (written_off, damage) = writeoff::load(&self.disk, &self.dir)?;
+        damage.into_iter().for_each(|damage| self.note(damage));
+        for Head { head, .. } in heads.iter().filter(|h| h.head.emptied && files.sidecars.contains(&h.head.number)) {
             // A crash came before it was gone.
             let path = sidecar_path(&self.dir, head.number);
             self.disk.remove(&path).at("remove", &path)?;
         }
-        let mut sealed = Vec::with_capacity(heads.len());
-        for ((head, len), (next, _)) in heads.iter().zip(heads.iter().skip(1)) {
-            let end = if head.emptied { SEGMENT_HEAD as u64 } else { next.previous_end };
-            let last = next.first_lsn - 1;
-            let segment = Segment::new(self.disk.clone(), self.dir.clone(), *head, end, last, *len);
-            sealed.push(Arc::new(segment));
+        let (sealed, next_lsn) = self.sealed(&heads, &control)?;
+        let newest = heads.last().map_or(0, |head| head.head.number);
+        if sealed.len() == heads.len() {
+            // The segment that took records last is lost: another one goes on.
+            let (head, len) = self.new_segment(&budget, newest + 1, next_lsn)?;
+            heads.push(Head { head, len, lost: None });
         }
-        let Some((head, len)) = heads.last().copied() else {
+        let Some((head, len)) = heads.last().map(|head| (head.head, head.len)) else {
             return Err(StoreError::damaged(&self.dir, 0, "log has no segment"));
         };
         let path = segment_path(&self.dir, head.number);
@@ -243,6 +327,7 @@ impl<D: Disk> Opening<D> {
         let scan = self.recover(&file, &path, &head, len, &control)?;
         let control = self.renew_control(control, &heads, scan.last_lsn)?;
         let capacity = file.len().at("ask length of", &path)?;
+        let damaged = scan.gaps.first().map(|gap| StoreError::Damaged(Box::new(gap.damage(&path))));
         let spares_made = files.spares.iter().filter_map(|spare| spare_number(&spare.path)).max().unwrap_or(0);
         let inner = Inner {
             sealed: Arc::new(sealed),
@@ -250,6 +335,7 @@ impl<D: Disk> Opening<D> {
                 head,
                 file: Arc::clone(&file),
                 index: scan.index,
+                gaps: scan.gaps,
                 end: scan.end,
                 last_lsn: scan.last_lsn,
                 durable: scan.last_lsn,
@@ -259,9 +345,10 @@ impl<D: Disk> Opening<D> {
             spare_wanted: None,
             spares_made,
             control,
+            written_off,
         };
         let view = Arc::new(LogView::new(self.disk, self.dir, self.class, budget, inner));
-        let log = Log {
+        let mut log = Log {
             view,
             options: self.options,
             head,
@@ -279,6 +366,13 @@ impl<D: Disk> Opening<D> {
             segments_made: 0,
             buf: Vec::new(),
         };
+        if let Some(damaged) = damaged
+            && let Err(error) = log.begin_segment(0)
+        {
+            // Nothing is written behind damage: the log is there to be read until it can go on in a new segment.
+            tracing::warn!(%damaged, %error, "no new segment behind the damaged one yet");
+            log.broken = Some(error);
+        }
         Ok(Opened { log, notes: self.notes })
     }
 
@@ -296,20 +390,15 @@ impl<D: Disk> Opening<D> {
         if clean {
             return Ok(scan);
         }
-        let (offset, what) = scan.stopped.unwrap_or((scan.end, "records end early"));
-        let durable = control.durable.max(self.options.durable);
-        if durable > scan.last_lsn {
-            let what = format!("{what}, though records up to LSN {durable} were flushed");
-            return Err(self.refuse(path, offset, &what));
-        }
         let behind = recover::look_behind(file.as_ref(), path, head, scan.end, len, scan.last_lsn)?;
-        if behind.durable > scan.last_lsn {
-            let what = format!("{what}, though records up to LSN {} were flushed", behind.durable);
-            return Err(self.refuse(path, offset, &what));
+        let flushed = control.durable.max(self.options.durable).max(behind.durable);
+        if flushed > scan.last_lsn {
+            return self.go_over_damage(file, path, head, len, flushed);
         }
+        let (offset, what) = scan.stopped.unwrap_or((scan.end, "records end early"));
         if behind.dirty {
             if behind.written {
-                let kept = self.keep_aside(path, head.number, scan.end)?;
+                let kept = keep_aside(&self.disk, &self.dir, head.number, scan.end)?;
                 let what = format!("{what}; never flushed, cut after LSN {}", scan.last_lsn);
                 self.note(Damage { file: path.to_path_buf(), offset, what, kept: Some(kept) });
             }
@@ -321,15 +410,33 @@ impl<D: Disk> Opening<D> {
         Ok(scan)
     }
 
+    /// Scans a segment in which records are bad that were flushed. They are named, a copy is kept, and nothing in the file is
+    /// changed: whoever needs them is told, everybody else goes on.
+    fn go_over_damage(
+        &mut self,
+        file: &Arc<D::File>,
+        path: &Path,
+        head: &SegmentHead,
+        len: u64,
+        flushed: Lsn,
+    ) -> Result<Scan, StoreError> {
+        let scan = recover::scan_over(file, path, head, len, flushed)?;
+        for gap in &scan.gaps {
+            let kept = keep_aside(&self.disk, &self.dir, head.number, gap.offset)?;
+            let Gap { what, first_lsn, last_lsn, .. } = gap;
+            let what =
+                format!("{what}, though records up to LSN {flushed} were flushed: {first_lsn} to {last_lsn} are lost");
+            self.note(Damage { what, kept: Some(kept), ..gap.damage(path) });
+        }
+        write_again(file.as_ref(), scan.unproved, scan.end).at("write", path)?;
+        file.sync_data().at("flush", path)?;
+        Ok(scan)
+    }
+
     /// Writes down that all that was found is flushed now. A clean end holds until the next append: after that only a
     /// scan knows what lies behind the records.
-    fn renew_control(
-        &self,
-        control: Control,
-        heads: &[(SegmentHead, u64)],
-        durable: Lsn,
-    ) -> Result<Control, StoreError> {
-        let number = |head: Option<&(SegmentHead, u64)>| head.map_or(0, |(head, _)| head.number);
+    fn renew_control(&self, control: Control, heads: &[Head], durable: Lsn) -> Result<Control, StoreError> {
+        let number = |head: Option<&Head>| head.map_or(0, |head| head.head.number);
         let renewed = Control { oldest: number(heads.first()), newest: number(heads.last()), durable, clean_end: 0 };
         if renewed != control {
             self.write_control(renewed)?;
@@ -340,25 +447,6 @@ impl<D: Disk> Opening<D> {
     fn write_control(&self, control: Control) -> Result<(), StoreError> {
         let path = self.dir.join("control");
         disk::replace(&self.disk, &path, &control.encode()).at("write", &path)
-    }
-
-    /// Names damage, and keeps a copy of the file.
-    fn refuse(&self, path: &Path, offset: u64, what: &str) -> StoreError {
-        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok()).unwrap_or(0);
-        let kept = self.keep_aside(path, number, offset).ok();
-        StoreError::Damaged(Box::new(Damage { file: path.to_path_buf(), offset, what: what.to_owned(), kept }))
-    }
-
-    /// Copies a segment into `damaged/`, once per place.
-    fn keep_aside(&self, path: &Path, number: u64, offset: u64) -> Result<PathBuf, StoreError> {
-        let dir = self.dir.join("damaged");
-        let copy = dir.join(format!("{number:08}-{offset}.seg"));
-        let made = self
-            .disk
-            .create_dir_all(&dir)
-            .and_then(|()| if self.disk.exists(&copy)? { Ok(()) } else { copy_file(&self.disk, path, &copy) });
-        made.at("copy", &copy)?;
-        Ok(copy)
     }
 }
 
@@ -374,21 +462,6 @@ fn write_again<F: DiskFile>(file: &F, from: u64, to: u64) -> io::Result<()> {
         at += got as u64;
     }
     Ok(())
-}
-
-fn copy_file<D: Disk>(disk: &D, from: &Path, to: &Path) -> io::Result<()> {
-    let (from, aside) = (disk.open(from, false)?, to.with_extension("tmp"));
-    let file = disk.create(&aside)?;
-    let (mut at, mut buf) = (0, vec![0; COPY_PIECE]);
-    loop {
-        let got = from.read_at(&mut buf, at)?;
-        let Some(bytes) = buf.get(..got).filter(|bytes| !bytes.is_empty()) else { break };
-        file.write_at(bytes, at)?;
-        at += got as u64;
-    }
-    file.sync_data()?;
-    disk.rename(&aside, to)?;
-    to.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
 }
 
 fn spare_number(path: &Path) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use super::format::{SEGMENT_HEAD, Seed, SegmentHead, put, u32_at, u64_at};
+use super::format::{SEGMENT_HEAD, Seed, SegmentHead, mend_head, put, u32_at, u64_at};
 use super::index::Span;
 use super::segment::segment_path;
 use super::view::LogView;
@@ -87,7 +87,8 @@ fn generation_of<D: Disk>(disk: &D, dir: &Path, number: u64) -> Result<Option<u6
     }
     let mut bytes = [0; SEGMENT_HEAD];
     let got = disk.open(&path, false).and_then(|file| file.read_at(&mut bytes, 0)).at("read", &path)?;
-    Ok(SegmentHead::decode(bytes.get(..got).unwrap_or_default()).ok().map(|head| head.generation))
+    let bytes = bytes.get(..got).unwrap_or_default();
+    Ok(SegmentHead::decode(bytes).ok().or_else(|| mend_head(bytes)).map(|head| head.generation))
 }
 
 fn encode(head: &SegmentHead, patches: &[Patch]) -> Vec<u8> {

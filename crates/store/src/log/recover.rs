@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::format::{self, ALIGN, BATCH_HEAD, BATCH_MAGIC, BatchHead, Found, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
+use super::gap::{Gap, Stretch};
 use super::index::MemIndex;
 use super::walk::Walker;
 use crate::disk::DiskFile;
@@ -34,14 +35,27 @@ pub(crate) struct Scan {
     pub(crate) unproved: u64,
     /// Where and why the scan stopped before `limit`, if it did.
     pub(crate) stopped: Option<(u64, &'static str)>,
+    /// What it went over.
+    pub(crate) gaps: Vec<Gap>,
 }
 
-/// Scans whole batches from the start of a segment up to `limit`.
+/// Scans whole batches from the start of a segment up to `limit`, and stops at the first bad one.
 pub(crate) fn scan<F: DiskFile>(
     file: &Arc<F>,
     path: &Path,
     head: &SegmentHead,
     limit: u64,
+) -> Result<Scan, StoreError> {
+    scan_over(file, path, head, limit, 0)
+}
+
+/// Scans a segment that is known to hold every record up to `through`: what is bad there is a gap, and the scan goes on behind it.
+pub(crate) fn scan_over<F: DiskFile>(
+    file: &Arc<F>,
+    path: &Path,
+    head: &SegmentHead,
+    limit: u64,
+    through: Lsn,
 ) -> Result<Scan, StoreError> {
     let seed = Seed::of(head.generation);
     let start = SEGMENT_HEAD as u64;
@@ -54,23 +68,28 @@ pub(crate) fn scan<F: DiskFile>(
         records: 0,
         unproved: start,
         stopped: None,
+        gaps: Vec::new(),
     };
+    let stretch = Stretch { file: file.as_ref(), path, seed, end: limit, through };
     let mut unproved: VecDeque<(Lsn, u64)> = VecDeque::new();
     while out.end < limit {
-        let Some(batch) = walker.batch_here()? else {
-            out.stopped = Some((out.end, "no valid batch header"));
-            break;
+        let (batch, bytes) = match batch_at(&mut walker, out.last_lsn + 1, seed)? {
+            Ok(found) => found,
+            Err((offset, what)) if out.last_lsn >= through => {
+                out.stopped = Some((out.end + offset as u64, what));
+                break;
+            }
+            Err(_) => {
+                let gap = stretch.gap(out.end, out.last_lsn + 1)?;
+                if let Some(network) = gap.network {
+                    out.index.lose(network, gap.first_lsn, gap.last_lsn);
+                }
+                walker.skip(gap.to - out.end);
+                (out.end, out.last_lsn) = (gap.to, gap.last_lsn);
+                out.gaps.push(gap);
+                continue;
+            }
         };
-        if batch.first_lsn != out.last_lsn + 1 && !crate::bugs::on("stale record of a recycled segment") {
-            out.stopped = Some((out.end, "batch is out of order"));
-            break;
-        }
-        let size = usize::try_from(batch.size()).unwrap_or(usize::MAX);
-        let bytes = walker.bytes(size)?;
-        if let Err((offset, what)) = check_batch(bytes, &batch, seed) {
-            out.stopped = Some((out.end + offset as u64, what));
-            break;
-        }
         index_batch(&mut out.index, bytes, out.end);
         let epoch = out.epochs.entry(batch.network).or_default();
         *epoch = batch.epoch.max(*epoch);
@@ -83,8 +102,28 @@ pub(crate) fn scan<F: DiskFile>(
         out.end += batch.size();
         walker.skip(batch.size());
     }
+    if out.last_lsn < through && out.stopped.is_none() {
+        // The file ends before its records do.
+        out.gaps.push(stretch.gap(out.end, out.last_lsn + 1)?);
+        out.last_lsn = through;
+    }
     out.unproved = unproved.front().map_or(out.end, |(_, at)| *at);
     Ok(out)
+}
+
+/// The whole batch here, which begins with this LSN; else the offset and the reason.
+#[expect(clippy::type_complexity, reason = "a batch and its bytes, or a place and a reason")]
+fn batch_at<F: DiskFile>(
+    walker: &mut Walker<F>,
+    expect: Lsn,
+    seed: Seed,
+) -> Result<Result<(BatchHead, &[u8]), (usize, &'static str)>, StoreError> {
+    let Some(batch) = walker.batch_here()? else { return Ok(Err((0, "no valid batch header"))) };
+    if batch.first_lsn != expect && !crate::bugs::on("stale record of a recycled segment") {
+        return Ok(Err((0, "batch is out of order")));
+    }
+    let bytes = walker.bytes(usize::try_from(batch.size()).unwrap_or(usize::MAX))?;
+    Ok(check_batch(bytes, &batch, seed).map(|()| (batch, bytes)))
 }
 
 /// Whether every record of a batch is there and valid; else the offset in the batch and the reason.

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::format::{self, SEGMENT_HEAD, SegmentHead};
+use super::gap::Gap;
 use super::index::{MemIndex, Span, Spans};
 use super::recover;
 use super::sidecar::{self, About, Filter, Probe, Sidecar, Unfit};
 use crate::disk::{self, Disk};
-use crate::error::{At as _, StoreError};
+use crate::error::{At as _, Damage, StoreError};
 use crate::record::Lsn;
 
 /// Largest file of an emptied segment.
@@ -45,6 +46,10 @@ pub(crate) struct Segment<D: Disk> {
     filter: OnceLock<Filter>,
     /// Set before the file is reused: what fails to validate then is simply gone.
     retired: AtomicBool,
+    /// What cannot be read in it, once its records were scanned.
+    gaps: OnceLock<Vec<Gap>>,
+    /// Why there is nothing to read at all.
+    lost: Option<Damage>,
 }
 
 /// Index of a sealed segment.
@@ -70,14 +75,50 @@ impl<D: Disk> Segment<D> {
             spans: OnceLock::new(),
             filter: OnceLock::new(),
             retired: AtomicBool::new(false),
+            gaps: OnceLock::new(),
+            lost: None,
         }
     }
 
     /// With what is in memory from its time as the open segment.
-    pub(crate) fn with(self, file: Arc<D::File>, index: MemIndex) -> Self {
+    pub(crate) fn with(self, file: Arc<D::File>, index: MemIndex, gaps: Vec<Gap>) -> Self {
         let spans = OnceLock::from(index.spans().collect::<Vec<_>>());
         let index = Mutex::new(Some(Arc::new(SegmentIndex::Memory(index))));
-        Self { file: OnceLock::from(file), index, spans, ..self }
+        Self { file: OnceLock::from(file), index, spans, gaps: OnceLock::from(gaps), ..self }
+    }
+
+    /// A segment whose file is missing or has no header: all that was in it is lost.
+    pub(crate) fn lost(self, damage: &Damage) -> Self {
+        let gap = Gap {
+            from: damage.offset,
+            to: self.end,
+            first_lsn: self.head.first_lsn,
+            last_lsn: self.last_lsn,
+            network: None,
+            offset: damage.offset,
+            what: "the segment is lost",
+        };
+        let index = Mutex::new(Some(Arc::new(SegmentIndex::Memory(MemIndex::default()))));
+        let (spans, gaps) = (OnceLock::from(Spans::new()), OnceLock::from(vec![gap]));
+        Self { index, spans, gaps, lost: Some(damage.clone()), ..self }
+    }
+
+    /// Why there is nothing to read in it, if so.
+    pub(crate) fn is_lost(&self) -> Option<&Damage> {
+        self.lost.as_ref()
+    }
+
+    /// What is known not to be readable in it.
+    pub(crate) fn gaps(&self) -> &[Gap] {
+        self.gaps.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Damage behind `after` of which nobody can tell whose it is. A segment with a good sidecar knows what it held of whom: there a
+    /// reader who needs nothing of it does not meet its damage.
+    pub(crate) fn lost_to_anybody(&self, after: Lsn) -> Result<Option<Damage>, StoreError> {
+        self.spans()?;
+        let gap = self.gaps().iter().find(|gap| gap.network.is_none() && gap.last_lsn > after);
+        Ok(gap.map(|gap| self.lost.clone().unwrap_or_else(|| gap.damage(&self.path()))))
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -123,9 +164,7 @@ impl<D: Disk> Segment<D> {
             }
             Err(unfit) => {
                 self.warn(&unfit);
-                let index = self.rescan()?;
-                self.spans.get_or_init(|| index.spans().collect());
-                SegmentIndex::Memory(index)
+                SegmentIndex::Memory(self.rescan_for_good()?)
             }
         };
         let index = Arc::new(index);
@@ -189,7 +228,7 @@ impl<D: Disk> Segment<D> {
             Err(unfit) => unfit,
         };
         self.warn(&unfit);
-        let index = Arc::new(SegmentIndex::Memory(self.rescan()?));
+        let index = Arc::new(SegmentIndex::Memory(self.rescan_for_good()?));
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&index));
         question(&index).map_err(|unfit| self.unfit(unfit))
     }
@@ -211,28 +250,38 @@ impl<D: Disk> Segment<D> {
         Sidecar::load(file, &self.about())
     }
 
-    /// The index as the records themselves give it.
-    pub(crate) fn rescan(&self) -> Result<MemIndex, StoreError> {
-        if self.head.emptied {
-            return Ok(MemIndex::default());
+    /// The index as the records themselves give it, to be asked from now on.
+    fn rescan_for_good(&self) -> Result<MemIndex, StoreError> {
+        let (index, gaps) = self.rescan()?;
+        self.spans.get_or_init(|| index.spans().collect());
+        for gap in &gaps {
+            tracing::error!(damage = %gap.damage(&self.path()), network = ?gap.network, "records are lost");
+        }
+        self.gaps.get_or_init(|| gaps);
+        Ok(index)
+    }
+
+    /// The index as the records themselves give it, and what cannot be read of them.
+    pub(crate) fn rescan(&self) -> Result<(MemIndex, Vec<Gap>), StoreError> {
+        if self.head.emptied || self.lost.is_some() {
+            return Ok((MemIndex::default(), self.gaps().to_vec()));
         }
         let path = self.path();
-        let scan = recover::scan(&self.file()?, &path, &self.head, self.end)?;
-        match scan.stopped {
-            _ if self.is_retired() => Ok(MemIndex::default()),
-            Some((offset, what)) => Err(StoreError::damaged(&path, offset, what)),
-            None if scan.last_lsn != self.last_lsn => Err(StoreError::damaged(
-                &path,
-                scan.end,
-                format!("ends with LSN {}, not {}", scan.last_lsn, self.last_lsn),
-            )),
-            None => Ok(scan.index),
+        let scan = recover::scan_over(&self.file()?, &path, &self.head, self.end, self.last_lsn)?;
+        if self.is_retired() {
+            return Ok((MemIndex::default(), Vec::new()));
         }
+        if scan.last_lsn != self.last_lsn {
+            let what = format!("ends with LSN {}, not {}", scan.last_lsn, self.last_lsn);
+            return Err(StoreError::damaged(&path, scan.end, what));
+        }
+        Ok((scan.index, scan.gaps))
     }
 
     /// Writes the sidecar if the index is only in memory. Returns whether it did.
     pub(crate) fn write_sidecar(&self) -> Result<bool, StoreError> {
-        if self.head.emptied {
+        // A sidecar without what is lost would hide that it is.
+        if self.head.emptied || !self.gaps().is_empty() {
             return Ok(false);
         }
         let index = self.index.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -23,8 +23,16 @@ fn segment() -> PathBuf {
 
 /// Commits one group of one-record batches.
 fn commit(log: &mut Log<FaultDisk>, seqs: std::ops::RangeInclusive<u64>, flush: Flush) {
+    commit_group(log, 1, seqs, flush);
+}
+
+fn commit_for(log: &mut Log<FaultDisk>, network: u32, seqs: std::ops::RangeInclusive<u64>) {
+    commit_group(log, network, seqs, Flush::Sync);
+}
+
+fn commit_group(log: &mut Log<FaultDisk>, network: u32, seqs: std::ops::RangeInclusive<u64>, flush: Flush) {
     let waiting = |seq| {
-        let mut batch = Batch::new(1);
+        let mut batch = Batch::new(network);
         batch.push(1, 0, seq, 0, BODY).unwrap();
         Waiting::new(batch, 1, flush)
     };
@@ -34,13 +42,27 @@ fn commit(log: &mut Log<FaultDisk>, seqs: std::ops::RangeInclusive<u64>, flush: 
 }
 
 fn seqs(log: &Log<FaultDisk>) -> Vec<u64> {
+    replay(&log.view(), None, 0).unwrap()
+}
+
+fn replay(view: &LogView<FaultDisk>, network: Option<u32>, after: Lsn) -> Result<Vec<u64>, StoreError> {
     let mut seqs = Vec::new();
     let visit = &mut |record: crate::record::RecordRef<'_>| {
         seqs.push(record.seq);
         ControlFlow::Continue(())
     };
-    log.view().replay(None, 0, visit).unwrap();
-    seqs
+    view.replay(network, after, visit)?;
+    Ok(seqs)
+}
+
+fn read(view: &LogView<FaultDisk>, mut asked: std::ops::RangeInclusive<u64>) -> Result<Vec<u64>, StoreError> {
+    let mut seqs = Vec::new();
+    let visit = &mut |record: crate::record::RecordRef<'_>| {
+        seqs.push(record.seq);
+        ControlFlow::Continue(())
+    };
+    let _ = view.read(1, &mut asked, visit)?;
+    Ok(seqs)
 }
 
 fn batch_size() -> u64 {
@@ -114,26 +136,98 @@ fn every_flipped_bit_below_the_durable_end_is_damage_named() {
         }
         disk.flip(&segment(), byte, 1 << (byte % 8)).unwrap();
         disk.crash();
-        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("byte {byte} went unnoticed") };
+        // The log goes on, in another segment.
+        let Opened { mut log, notes } = open(&disk, 2).unwrap();
+        let damage = notes.first().unwrap_or_else(|| panic!("byte {byte} went unnoticed"));
         assert_eq!(damage.file, segment());
         let batch = (byte - SEGMENT_HEAD as u64) / batch_size();
         assert!((place(batch)..place(batch + 1)).contains(&damage.offset), "byte {byte}: {damage}");
         assert!(disk.exists(&damage.kept.clone().unwrap()).unwrap());
-        // Still refused the next time.
-        assert!(matches!(open(&disk, 3), Err(StoreError::Damaged(_))));
+        commit_for(&mut log, 2, 6..=6);
+        disk.kill();
+        let log = open(&disk, 3).unwrap().log;
+        assert_eq!((log.head.number, log.last_lsn), (2, 6));
+        // Whoever lost something is told so whenever it is replayed; whoever did not is not.
+        let view = log.view();
+        let StoreError::Damaged(named) = replay(&view, Some(1), 0).unwrap_err() else { panic!("byte {byte}") };
+        assert_eq!(named.file, segment());
+        assert_eq!(replay(&view, Some(2), 0).unwrap(), vec![6]);
+        assert_eq!(replay(&view, Some(1), batch + 1).unwrap(), (batch + 2..=5).collect::<Vec<_>>());
+        let losses = view.losses().unwrap();
+        assert_eq!(losses.len(), 1);
+        let loss = &losses[0];
+        assert_eq!((loss.network, loss.first_lsn, loss.last_lsn), (Some(1), batch + 1, batch + 1), "byte {byte}");
     }
 }
 
 #[test]
-fn a_flipped_bit_in_the_segment_header_is_damage() {
+fn damage_of_which_nobody_can_tell_whose_it_is_stops_everybody_who_needs_it() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    for seq in 1..=5 {
+        commit_for(&mut log, 1 + u32::from(seq == 3), seq..=seq);
+    }
+    log.close().unwrap();
+    // The header of the third batch and its record.
+    for at in [place(2) + 10, place(2) + 60] {
+        disk.flip(&segment(), at, 1).unwrap();
+    }
+    let view = open(&disk, 2).unwrap().log.view();
+    for network in [1, 2, 7] {
+        assert!(matches!(replay(&view, Some(network), 0), Err(StoreError::Damaged(_))), "network {network}");
+        assert_eq!(replay(&view, Some(network), 3).unwrap(), if network == 1 { vec![4, 5] } else { vec![] });
+    }
+    assert_eq!(view.losses().unwrap()[0].network, None);
+}
+
+#[test]
+fn what_is_written_off_is_passed_over_by_reads_and_never_by_replays() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    (1..=5).for_each(|seq| commit(&mut log, seq..=seq, Flush::Sync));
+    log.close().unwrap();
+    disk.flip(&segment(), place(2) + 60, 1).unwrap();
+    let log = open(&disk, 2).unwrap().log;
+    let view = log.view();
+    assert!(read(&view, 1..=5).is_err());
+    assert_eq!(view.write_off().unwrap().len(), 1);
+    assert!(view.write_off().unwrap().is_empty(), "once is enough");
+    drop(log);
+    let view = open(&disk, 3).unwrap().log.view();
+    assert_eq!(read(&view, 1..=5).unwrap(), vec![1, 2, 4, 5]);
+    assert!(view.losses().unwrap().is_empty());
+    let mut report = crate::store::VerifyReport::default();
+    view.verify(&mut report, &mut |_| {}).unwrap();
+    assert_eq!((report.damage.len(), report.written_off.len()), (0, 1));
+    assert!(replay(&view, Some(1), 0).is_err());
+    // Freed with its segment, the damage is forgotten.
+    view.recycle(&|_, _| upkeep::Need::Nothing).unwrap();
+    assert!(!disk.exists(&segment()).unwrap());
+}
+
+#[test]
+fn a_segment_with_damage_is_not_freed_before_it_is_written_off() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    (1..=5).for_each(|seq| commit(&mut log, seq..=seq, Flush::Sync));
+    log.close().unwrap();
+    disk.flip(&segment(), place(2) + 60, 1).unwrap();
+    let view = open(&disk, 2).unwrap().log.view();
+    assert_eq!(view.recycle(&|_, _| upkeep::Need::Nothing).unwrap().segments, 0);
+    assert!(disk.exists(&segment()).unwrap());
+}
+
+#[test]
+fn a_flipped_bit_in_the_segment_header_is_named_and_harms_nobody() {
     for byte in 0..SEGMENT_HEAD as u64 {
         let disk = FaultDisk::new(1);
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=1, Flush::Sync);
         disk.flip(&segment(), byte, 0x10).unwrap();
         disk.kill();
-        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("byte {byte} went unnoticed") };
-        assert_eq!(damage.file, segment());
+        let opened = open(&disk, 2).unwrap();
+        assert_eq!(opened.notes.first().map(|note| note.file.as_path()), Some(segment().as_path()), "byte {byte}");
+        assert_eq!(seqs(&opened.log), vec![1]);
     }
 }
 
@@ -144,8 +238,13 @@ fn a_cut_after_a_clean_stop_is_damage() {
     commit(&mut log, 1..=3, Flush::Sync);
     log.close().unwrap();
     disk.open(&segment(), true).unwrap().truncate(place(2)).unwrap();
-    let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!() };
+    let Opened { mut log, notes } = open(&disk, 2).unwrap();
+    let damage = notes.first().unwrap();
     assert_eq!((damage.file.as_path(), damage.offset), (segment().as_path(), place(2)));
+    assert!(replay(&log.view(), Some(1), 0).is_err());
+    commit_for(&mut log, 2, 4..=4);
+    assert_eq!(log.last_lsn, 4, "LSNs are not given twice");
+    assert_eq!(replay(&log.view(), None, 3).unwrap(), vec![4]);
 }
 
 #[test]
@@ -173,9 +272,19 @@ fn missing_segments_are_named() {
         log.close().unwrap();
         let path = segment_path(Path::new(DIR), missing);
         disk.remove(&path).unwrap();
-        let Err(StoreError::Damaged(damage)) = open(&disk, 2) else { panic!("{missing} not missed") };
-        assert_eq!(damage.file, path);
-        assert_eq!(damage.what, "segment is missing");
+        for life in 2..4 {
+            let Opened { mut log, notes } = open(&disk, life).unwrap();
+            let damage = notes.first().unwrap_or_else(|| panic!("{missing} not missed"));
+            assert_eq!((damage.file.as_path(), damage.what.as_str()), (path.as_path(), "segment is missing"));
+            let view = log.view();
+            let StoreError::Damaged(named) = replay(&view, Some(1), 0).unwrap_err() else { panic!("{missing}") };
+            assert_eq!(named.file, path);
+            let last = log.last_lsn;
+            assert!(last >= 200, "LSNs are not given twice");
+            commit_for(&mut log, 2, last + 1..=last + 1);
+            assert_eq!(replay(&view, Some(2), last).unwrap(), vec![last + 1]);
+            log.close().unwrap();
+        }
     }
 }
 

@@ -123,6 +123,11 @@ impl<D: Disk> LogView<D> {
         let mut freed = Freed::default();
         let mut free = Vec::with_capacity(sealed.len());
         for segment in sealed.iter() {
+            if self.has_fresh_damage(segment) {
+                // What it held of whom is not known for sure, and somebody may want to look at it.
+                free.push(false);
+                continue;
+            }
             let needs: Vec<(u32, Need)> =
                 segment.spans()?.iter().map(|(network, span)| (*network, need(*network, span))).collect();
             if needs.iter().all(|(_, need)| *need != Need::Records) {
@@ -141,6 +146,13 @@ impl<D: Disk> LogView<D> {
             }
         }
         Ok(freed)
+    }
+
+    /// Whether something in a segment is lost and nobody has taken note of it.
+    fn has_fresh_damage(&self, segment: &Segment<D>) -> bool {
+        let inner = self.read_inner();
+        let number = segment.head.number;
+        segment.gaps().iter().any(|gap| !inner.written_off.iter().any(|gone| gone.covers(number, gap)))
     }
 
     /// Frees the files of the oldest segments.
@@ -199,6 +211,10 @@ impl<D: Disk> LogView<D> {
     fn release(&self, segment: &Arc<Segment<D>>) -> Result<(), StoreError> {
         self.remove_sidecar(segment)?;
         let path = segment.path();
+        if segment.is_lost().is_some() {
+            // There is no file of this name, or none that is known to be a segment: it stays as it is.
+            return Ok(());
+        }
         let spare = {
             let mut inner = self.write_inner();
             let useful =

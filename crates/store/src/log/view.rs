@@ -8,16 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::control::Control;
 use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
+use super::gap::Gap;
 use super::index::{MemIndex, Span};
 use super::overwrite;
 use super::recover::index_batch;
 use super::segment::{Segment, segment_path};
 use super::sidecar::Probe;
 use super::walk::Walker;
+use super::writeoff::WrittenOff;
 use crate::budget::Budget;
 use crate::class::Class;
 use crate::disk::Disk;
-use crate::error::StoreError;
+use crate::error::{Damage, StoreError};
 use crate::record::{EVENT_KIND, Lsn, RecordRef};
 
 /// Records a reader walks over before it asks the index again.
@@ -45,6 +47,8 @@ pub(crate) struct Inner<D: Disk> {
     pub(crate) spares_made: u64,
     /// What the control file says.
     pub(crate) control: Control,
+    /// Damage that counts as gone.
+    pub(crate) written_off: Vec<WrittenOff>,
 }
 
 /// The open segment, as far as it may be read.
@@ -53,6 +57,8 @@ pub(crate) struct Open<D: Disk> {
     pub(crate) head: SegmentHead,
     pub(crate) file: Arc<D::File>,
     pub(crate) index: MemIndex,
+    /// Damage that was found when it was opened: a segment with any takes no more records.
+    pub(crate) gaps: Vec<Gap>,
     pub(crate) end: u64,
     pub(crate) last_lsn: Lsn,
     pub(crate) durable: Lsn,
@@ -143,16 +149,17 @@ impl<D: Disk> LogView<D> {
         seqs: &mut dyn Iterator<Item = u64>,
         visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, StoreError> {
+        let cuts = self.cuts();
         let mut spot: Option<Spot<D>> = None;
         for seq in seqs {
             let mut reached = match &mut spot {
-                Some(spot) => spot.seek(network, seq, WALK_LIMIT)?,
+                Some(spot) => spot.seek(network, seq, WALK_LIMIT, &cuts)?,
                 None => Seek::Far,
             };
             if matches!(reached, Seek::Far) {
                 spot = self.locate(network, seq)?;
                 reached = match &mut spot {
-                    Some(spot) => spot.seek(network, seq, u32::MAX)?,
+                    Some(spot) => spot.seek(network, seq, u32::MAX, &cuts)?,
                     None => Seek::Absent,
                 };
             }
@@ -166,12 +173,35 @@ impl<D: Disk> LogView<D> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Damage that is known to be in this log and may have taken records of this network, other than what counts as gone. What is
+    /// absent then may be lost.
+    pub(crate) fn known_loss(&self, network: u32) -> Option<Damage> {
+        let inner = self.read_inner();
+        let loss = |number: u64, gaps: &[Gap]| {
+            let fresh = |gap: &&Gap| !inner.written_off.iter().any(|known| known.covers(number, gap));
+            let gap = gaps.iter().filter(fresh).find(|gap| gap.concerns(Some(network)));
+            gap.map(|gap| gap.damage(&segment_path(&self.dir, number)))
+        };
+        let sealed = || inner.sealed.iter().find_map(|segment| loss(segment.head.number, segment.gaps()));
+        loss(inner.open.head.number, &inner.open.gaps).or_else(sealed)
+    }
+
+    /// What counts as gone of networks.
+    fn cuts(&self) -> Vec<WrittenOff> {
+        self.read_inner().written_off.iter().filter(|gone| gone.is_cut()).cloned().collect()
+    }
+
+    /// Places in a segment that count as gone.
+    fn written_off(inner: &Inner<D>, number: u64) -> Vec<(u64, u64)> {
+        inner.written_off.iter().filter(|gone| gone.segment == number).map(|gone| (gone.from, gone.to)).collect()
+    }
+
     /// Overwrites the body of an event; `false` if it is not here.
     pub(crate) fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Result<bool, StoreError> {
         // A file that is freed may become another segment.
         let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut spot) = self.locate(network, seq)? else { return Ok(false) };
-        if !matches!(spot.seek(network, seq, u32::MAX)?, Seek::Found) {
+        if !matches!(spot.seek(network, seq, u32::MAX, &self.cuts())?, Seek::Found) {
             return Ok(false);
         }
         overwrite::apply(&self.disk, &self.dir, &spot.head, &[spot.walker.with_body(body)?])?;
@@ -188,6 +218,8 @@ impl<D: Disk> LogView<D> {
                 let path = segment_path(&self.dir, open.head.number);
                 let seed = Seed::of(open.head.generation);
                 let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
+                let gone = Self::written_off(&inner, open.head.number);
+                let walker = walker.through(open.last_lsn).past(gone);
                 return Ok(Some(Spot { walker, head: open.head, segment: None }));
             }
             Arc::clone(&inner.sealed)
@@ -199,39 +231,68 @@ impl<D: Disk> LogView<D> {
             let Some(offset) = segment.place(network, seq)? else { return Ok(None) };
             let seed = Seed::of(segment.head.generation);
             let walker = Walker::new(segment.file()?, segment.path(), seed, u64::from(offset), segment.end);
+            let gone = Self::written_off(&self.read_inner(), segment.head.number);
+            let walker = walker.through(segment.last_lsn).past(gone);
             return Ok(Some(Spot { walker, head: segment.head, segment: Some(Arc::clone(segment)) }));
         }
         Ok(None)
     }
 
-    /// Shows every record above `after` to `visit`, of one network or of all. Returns the last LSN that was there to see.
+    /// Shows every record above `after` to `visit`, of one network or of all. Returns the last LSN that was there to see. Who wants all
+    /// of them is not shown what counts as gone; who rebuilds one network is told of it.
     pub(crate) fn replay(
         &self,
         network: Option<u32>,
         after: Lsn,
         visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>,
     ) -> Result<Lsn, StoreError> {
+        let cuts = if network.is_none() { self.cuts() } else { Vec::new() };
+        let visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()> = &mut |record: RecordRef<'_>| {
+            if cuts.iter().any(|cut| cut.has_cut(record.network, record.lsn)) {
+                return ControlFlow::Continue(());
+            }
+            visit(record)
+        };
+        let gone = |inner: &Inner<D>, number| match network {
+            None => Self::written_off(inner, number),
+            Some(_) => Vec::new(),
+        };
         let (sealed, open, last) = {
             let inner = self.read_inner();
             let open = &inner.open;
             let path = segment_path(&self.dir, open.head.number);
             let seed = Seed::of(open.head.generation);
-            let has = network.is_none_or(|n| open.index.span(n).is_some_and(|span| span.last_lsn > after));
+            let lost = open.gaps.iter().any(|gap| gap.concerns(network) && gap.last_lsn > after);
+            let has = network.is_none_or(|n| lost || open.index.span(n).is_some_and(|span| span.last_lsn > after));
             let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
-            (Arc::clone(&inner.sealed), has.then(|| walker.whole().expecting(open.head.first_lsn)), open.last_lsn)
+            let walker = walker.whole().expecting(open.head.first_lsn).through(open.last_lsn);
+            let walker = walker.past(gone(&inner, open.head.number));
+            (Arc::clone(&inner.sealed), has.then_some(walker), open.last_lsn)
         };
         if let Some(network) = network {
             refuse_freed(&sealed, network, after)?;
         }
         for segment in sealed.iter().filter(|segment| segment.last_lsn > after && !segment.head.emptied) {
-            if let Some(network) = network
-                && segment.span(network)?.is_none_or(|span| span.last_lsn <= after)
-            {
-                continue;
+            if let Some(damage) = segment.is_lost() {
+                if !gone(&self.read_inner(), segment.head.number).is_empty() {
+                    continue;
+                }
+                return Err(StoreError::Damaged(Box::new(damage.clone())));
+            }
+            let (unknown, mut needed) = (segment.lost_to_anybody(after)?, true);
+            if let Some(network) = network {
+                needed = segment.span(network)?.is_some_and(|span| span.last_lsn > after);
+            }
+            if !needed {
+                match unknown {
+                    Some(damage) => return Err(StoreError::Damaged(Box::new(damage))),
+                    None => continue,
+                }
             }
             let seed = Seed::of(segment.head.generation);
             let walker = Walker::new(segment.file()?, segment.path(), seed, SEGMENT_HEAD as u64, segment.end);
-            let mut walker = walker.whole().expecting(segment.head.first_lsn);
+            let walker = walker.whole().expecting(segment.head.first_lsn).through(segment.last_lsn);
+            let mut walker = walker.past(gone(&self.read_inner(), segment.head.number));
             match show(&mut walker, network, after, visit) {
                 Ok(ControlFlow::Break(())) => return Ok(last),
                 Ok(ControlFlow::Continue(())) => {}
@@ -307,7 +368,7 @@ enum Seek {
 
 impl<D: Disk> Spot<D> {
     /// Walks forward to an event.
-    fn seek(&mut self, network: u32, seq: u64, limit: u32) -> Result<Seek, StoreError> {
+    fn seek(&mut self, network: u32, seq: u64, limit: u32, cuts: &[WrittenOff]) -> Result<Seek, StoreError> {
         let mut left = limit;
         loop {
             match self.walker.settle(Some(network), 0) {
@@ -317,7 +378,8 @@ impl<D: Disk> Spot<D> {
                 Err(error) => return Err(error),
             }
             let Some(record) = self.walker.current() else { return Ok(Seek::Absent) };
-            if record.kind == EVENT_KIND && record.seq >= seq {
+            let cut = cuts.iter().any(|cut| cut.has_cut(network, record.lsn));
+            if record.kind == EVENT_KIND && record.seq >= seq && !cut {
                 return Ok(if record.seq == seq { Seek::Found } else { Seek::Absent });
             }
             let Some(fewer) = left.checked_sub(1) else { return Ok(Seek::Far) };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::format::{self, ALIGN, BATCH_HEAD, BatchHead, Found, Seed};
+use super::gap::Stretch;
 use crate::disk::DiskFile;
 use crate::error::{At as _, StoreError};
 use crate::record::{Lsn, RecordRef};
@@ -26,12 +27,44 @@ pub(crate) struct Walker<F> {
     /// Size of the settled record.
     size: usize,
     expect: Option<Lsn>,
+    /// The last LSN that is known to be in the segment.
+    through: Lsn,
+    /// Where the batch ends that was entered, as far as that is known.
+    batch_end: u64,
+    /// Damage that somebody has taken note of: what was there counts as gone.
+    written_off: Vec<(u64, u64)>,
 }
 
 impl<F: DiskFile> Walker<F> {
     /// A walk over `[pos, end)`; `pos` is the place of a batch or of a record in one.
     pub(crate) fn new(file: Arc<F>, path: PathBuf, seed: Seed, pos: u64, end: u64) -> Self {
-        Self { file, path, seed, pos, end, buf: Vec::new(), buf_at: pos, ahead: AHEAD_MIN, size: 0, expect: None }
+        Self {
+            file,
+            path,
+            seed,
+            pos,
+            end,
+            buf: Vec::new(),
+            buf_at: pos,
+            ahead: AHEAD_MIN,
+            size: 0,
+            expect: None,
+            through: Lsn::MAX,
+            batch_end: 0,
+            written_off: Vec::new(),
+        }
+    }
+
+    /// The segment is known to go on up to this LSN.
+    pub(crate) fn through(mut self, lsn: Lsn) -> Self {
+        self.through = lsn;
+        self
+    }
+
+    /// Passes over damage at these places.
+    pub(crate) fn past(mut self, written_off: Vec<(u64, u64)>) -> Self {
+        self.written_off = written_off;
+        self
     }
 
     /// Reads in large pieces from the start.
@@ -50,7 +83,7 @@ impl<F: DiskFile> Walker<F> {
     pub(crate) fn settle(&mut self, network: Option<u32>, after: Lsn) -> Result<bool, StoreError> {
         loop {
             if self.pos >= self.end {
-                return Ok(false);
+                return self.ended(after).map(|()| false);
             }
             if let Some(head) = self.batch_here()? {
                 self.check_lsn(head.first_lsn)?;
@@ -59,11 +92,19 @@ impl<F: DiskFile> Walker<F> {
                     self.pos += head.size();
                 } else {
                     self.expect = Some(head.first_lsn);
+                    self.batch_end = self.pos + head.size();
                     self.pos += BATCH_HEAD as u64;
                 }
                 continue;
             }
-            let (lsn, found) = self.record_here()?;
+            let (lsn, found) = match self.record_here() {
+                Ok(found) => found,
+                Err(damage @ StoreError::Damaged(_)) => {
+                    self.pass(network, after, damage)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             self.check_lsn(lsn)?;
             self.expect = Some(lsn);
             if lsn > after && network.is_none_or(|n| n == found) {
@@ -71,6 +112,37 @@ impl<F: DiskFile> Walker<F> {
             }
             self.advance();
         }
+    }
+
+    /// At the end of the segment every record of it was passed, or somebody is told.
+    fn ended(&self, after: Lsn) -> Result<(), StoreError> {
+        let early = self.through != Lsn::MAX && self.expect.is_some_and(|lsn| lsn <= self.through);
+        if !early || self.through <= after || self.written_off.iter().any(|(from, _)| *from == self.end) {
+            return Ok(());
+        }
+        let what = format!("records end early: up to LSN {} were flushed", self.through);
+        Err(StoreError::damaged(&self.path, self.end, what))
+    }
+
+    /// Steps over damage that does not concern who reads: records of another network, or such as it has already.
+    fn pass(&mut self, network: Option<u32>, after: Lsn, damage: StoreError) -> Result<(), StoreError> {
+        if self.expect.is_some_and(|lsn| lsn > self.through) {
+            self.pos = self.end;
+            return Ok(());
+        }
+        if let Some((_, to)) = self.written_off.iter().find(|(from, to)| (*from..*to).contains(&self.pos)) {
+            (self.pos, self.expect) = ((*to).max(self.pos + ALIGN as u64), None);
+            return Ok(());
+        }
+        let Some(expect) = self.expect.filter(|_| self.pos >= self.batch_end) else { return Err(damage) };
+        let Self { file, path, seed, end, through, .. } = self;
+        let stretch = Stretch { file: file.as_ref(), path, seed: *seed, end: *end, through: *through };
+        let gap = stretch.gap(self.pos, expect)?;
+        if gap.concerns(network) && gap.last_lsn > after {
+            return Err(damage);
+        }
+        (self.pos, self.expect) = (gap.to, gap.last_lsn.checked_add(1));
+        Ok(())
     }
 
     /// The settled record.
