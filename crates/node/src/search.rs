@@ -16,16 +16,19 @@ use rialto_model::{ErrorCode, Fault, Seq, Visibility};
 use rialto_store::search::{Doc, SearchIndex, StreamView, Viewer as IndexViewer, Words};
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Events looked at in one go: thousands at a time cost half as much as a few.
 const CHUNK: u64 = 8192;
 /// Rest between rounds when less than a chunk waits (a search reads the log's tail itself), and when more does: commits
 /// come first.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A network that cannot be indexed is tried again after this long at most.
+const RETRY_MAX: Duration = Duration::from_secs(30);
 const BREATH: Duration = Duration::from_millis(1);
 /// How much the thread gives way to what serves (0 is not at all, 19 is most).
 #[cfg(target_os = "linux")]
@@ -145,7 +148,8 @@ impl Follower {
         let node = node.downgrade();
         let thread = std::thread::Builder::new().name("rialto-search".to_owned()).spawn(move || {
             give_way();
-            while let Some(busy) = node.upgrade().map(|node| round(&node, &index)) {
+            let mut failing = BTreeMap::new();
+            while let Some(busy) = node.upgrade().map(|node| round(&node, &index, &mut failing)) {
                 let rest = if busy { BREATH } else { PAUSE };
                 if stopped.recv_timeout(rest) == Err(mpsc::RecvTimeoutError::Disconnected) {
                     return;
@@ -164,20 +168,31 @@ impl Follower {
     }
 }
 
-/// One chunk of every network; gives whether there is more to do.
-fn round(node: &crate::Node, index: &SearchIndex) -> bool {
+/// When a network that cannot be indexed is tried again, and how long that was put off.
+type Failing = BTreeMap<u32, (Instant, Duration)>;
+
+/// One chunk of every network; gives whether there is more to do. One that fails is tried less and less often; the others do not wait.
+fn round(node: &crate::Node, index: &SearchIndex, failing: &mut Failing) -> bool {
     let mut busy = false;
     for network in node.networks() {
         let shared = &network.handle.shared;
+        if failing.get(&shared.number).is_some_and(|(at, _)| Instant::now() < *at) {
+            continue;
+        }
         let head = *network.head().borrow();
         // After the head: what came since counts too.
         let last_text = shared.last_text.load(Ordering::Acquire);
         match catch_up(node.store().as_ref(), index, shared.number, &shared.id, head, last_text) {
             Ok(through) => {
+                failing.remove(&shared.number);
                 Counters::set(&shared.counters.indexed, through);
                 busy |= *network.head().borrow() > through + CHUNK;
             }
-            Err(error) => tracing::warn!(network = network.id(), %error, "search index lags"),
+            Err(error) => {
+                tracing::warn!(network = network.id(), %error, "search index lags");
+                let delay = failing.get(&shared.number).map_or(PAUSE, |(_, delay)| (*delay * 2).min(RETRY_MAX));
+                failing.insert(shared.number, (Instant::now() + delay, delay));
+            }
         }
     }
     busy

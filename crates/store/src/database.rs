@@ -1,22 +1,27 @@
 //! What the two SQLite files share: opening, and errors with the file's name.
 //! Not here: any table.
 
+use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::disk::{Disk as _, RealDisk};
 use crate::error::StoreError;
+
+/// How the library keeps what its connections share: on the heap, for connections of one process. Otherwise it maps a file into
+/// memory, and a disk that refuses writes to it ends the process by a signal.
+const IN_THIS_PROCESS: &CStr = c"unix-excl";
 
 /// Opens a database file with settings as a batch of pragmas.
 pub(crate) fn open(path: &Path, pragmas: &str) -> rusqlite::Result<Connection> {
     if let Err(error) = make_private(path) {
         tracing::warn!(file = %path.display(), %error, "the mode of a database file is not changed");
     }
-    let connection = Connection::open(path)?;
+    let connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), IN_THIS_PROCESS)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.execute_batch(pragmas)?;
     Ok(connection)
