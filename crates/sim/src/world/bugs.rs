@@ -8,6 +8,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("torn write accepted", "store: log format"),
     ("stale record of a recycled segment", "store: log format"),
     ("segment recycled too early", "store: recycling"),
+    ("segment named before it has a header", "store: log"),
     ("ack before commit", "node: commit path"),
     ("read of what is not committed", "node: reads"),
     ("engine kept after a failed flush", "node: recovery"),

@@ -26,6 +26,13 @@ pub(crate) enum End {
 impl World {
     /// One life.
     pub(crate) async fn live(&mut self) -> Result<End, Wrong> {
+        if let Some((calls, power)) = self.falls.take() {
+            self.disk.cut_after(calls);
+            // Whatever comes of it, nobody sees it.
+            let _ = self.open().await;
+            self.until_gone(calls).await;
+            return Ok(if power { End::PowerCut } else { End::Kill });
+        }
         if !self.open().await? {
             return Ok(End::Stopped);
         }
@@ -54,6 +61,18 @@ impl World {
         self.heal();
         self.look().await?;
         Ok(End::Done)
+    }
+
+    /// Lets the node go on until it is in the middle of a change of the disk, or has nothing to do. Nobody hears its answers.
+    pub(crate) async fn until_gone(&mut self, calls: u64) {
+        for _ in 0..calls + 4 {
+            Self::breathe().await;
+            self.pump();
+            while !self.disk.is_cut() && self.host.run_errand() {}
+            if self.disk.is_cut() {
+                return;
+            }
+        }
     }
 
     /// Opens the store and the node; false if rot was found and named.

@@ -112,6 +112,8 @@ pub(crate) struct World {
     rot: Option<Rot>,
     /// What rotted before and may come back.
     rotted: Vec<Rot>,
+    /// The next start ends after so many changes of the disk, by a power cut or a kill.
+    falls: Option<(u64, bool)>,
     /// Everything seen is printed.
     loud: bool,
 }
@@ -134,6 +136,7 @@ impl World {
             trouble: false,
             lasting: false,
             rot: None,
+            falls: None,
             rotted: Vec::new(),
             loud: std::env::var_os("RIALTO_SIM_TRACE").is_some(),
         }

@@ -225,6 +225,7 @@ pub enum Step {
     Heal,
     PowerCut,
     Kill,
+    Fall { calls: u64, power: bool, starting: bool },
     Restart,
     Rot { file: u64, byte: u64, bit: u8 },
 }
@@ -301,6 +302,11 @@ impl fmt::Display for Step {
             Step::Heal => write!(f, "the disk is healed"),
             Step::PowerCut => write!(f, "power cut, start"),
             Step::Kill => write!(f, "kill -9, start"),
+            Step::Fall { calls, power, starting } => {
+                let end = if *power { "the power goes" } else { "kill -9" };
+                let when = if *starting { "of the next start" } else { "from now" };
+                write!(f, "{end} in the middle of change {} of the disk {when}, start", calls + 1)
+            }
             Step::Restart => write!(f, "clean stop, start"),
             Step::Rot { file, byte, bit } => write!(f, "stop, bit {bit} of byte {byte} of file {file} rots, start"),
         }
@@ -534,7 +540,11 @@ fn busy(c: &mut Chance, net: usize, who: usize) -> Step {
 fn trouble(c: &mut Chance) -> Step {
     match c.below(16) {
         0..3 => Step::PowerCut,
-        3..5 => Step::Kill,
+        3 => Step::Kill,
+        4 => {
+            let (power, starting) = (one_in(c, 2), one_in(c, 3));
+            Step::Fall { calls: c.below(if starting { 40 } else { 12 }), power, starting }
+        }
         5..7 => Step::Restart,
         7 => Step::Rot { file: c.draw() >> 8, byte: c.draw() >> 8, bit: u8::try_from(c.below(8)).unwrap_or(0) },
         8..11 => Step::Heal,

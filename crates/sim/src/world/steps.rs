@@ -67,6 +67,16 @@ impl World {
                 self.peek().await;
                 return Ok(Some(End::Kill));
             }
+            Step::Fall { calls, power, starting } => {
+                self.peek().await;
+                if starting {
+                    self.falls = Some((calls, power));
+                } else {
+                    self.disk.cut_after(calls);
+                    self.until_gone(calls).await;
+                }
+                return Ok(Some(if power { End::PowerCut } else { End::Kill }));
+            }
             Step::Restart => {
                 self.stop().await?;
                 return Ok(Some(End::Stopped));

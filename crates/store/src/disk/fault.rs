@@ -66,8 +66,10 @@ struct World {
     faults: Vec<Fault>,
     free: u64,
     read_only: bool,
-    /// Changes of the disk that still pass before the power is out.
+    /// Changes of the disk that still pass before the power is out, or the process is gone.
     power: Option<u64>,
+    /// The call in the middle of which that happened has been made.
+    fallen: bool,
     life: u64,
     rng: u64,
     bytes_written: u64,
@@ -113,6 +115,7 @@ impl FaultDisk {
             free: 1 << 40,
             read_only: false,
             power: None,
+            fallen: false,
             life: 0,
             rng: seed ^ 0x9E37_79B9_7F4A_7C15,
             bytes_written: 0,
@@ -126,12 +129,14 @@ impl FaultDisk {
     }
 
     /// Lets `steps` more changes of the disk pass (files made, written, flushed, renamed, removed; directories made or flushed);
-    /// from the next one on every call fails until [`FaultDisk::crash`], as if nobody were there to see the answer.
+    /// from the next one on every call fails until [`FaultDisk::crash`] or [`FaultDisk::kill`], as if nobody were there to see the answer.
+    /// If the next one is a write, a part of it is done.
     pub fn cut_after(&self, steps: u64) {
-        self.lock_world().power = Some(steps);
+        let mut world = self.lock_world();
+        (world.power, world.fallen) = (Some(steps), false);
     }
 
-    /// Whether a power cut that was planned has come.
+    /// Whether an end that was planned has come.
     pub fn is_cut(&self) -> bool {
         self.lock_world().power == Some(0)
     }
@@ -142,6 +147,7 @@ impl FaultDisk {
         world.life += 1;
         world.locks.clear();
         world.faults.clear();
+        world.power = None;
     }
 
     /// Makes a later call fail once (`skip` calls of its kind pass first), or from then on if `lasting`.
@@ -320,9 +326,16 @@ impl DiskFile for FaultFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut world = self.alive()?;
-        world.step()?;
+        let falls = world.power == Some(0) && !std::mem::replace(&mut world.fallen, true);
+        let gone = world.step().err();
+        if let Some(gone) = gone.filter(|_| !falls) {
+            return Err(gone);
+        }
         world.may_change()?;
-        let failed = world.may_on(Call::Write, self.inode).err();
+        let failed = match falls {
+            true => Some(io::Error::other("the process is gone")),
+            false => world.may_on(Call::Write, self.inode).err(),
+        };
         // A failing write may have written some of it.
         let len = if failed.is_some() { world.below(buf.len() + 1) } else { buf.len() };
         world.bytes_written += len as u64;

@@ -474,9 +474,15 @@ fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -
             (file, Spare { path, capacity, written: 0 })
         }
     };
-    write_head(&file, head, &spare.path)?;
+    let late = crate::bugs::on("segment named before it has a header");
+    if !late {
+        write_head(&file, head, &spare.path)?;
+    }
     let path = segment_path(&view.dir, head.number);
     view.disk.rename(&spare.path, &path).at("rename", &spare.path)?;
+    if late {
+        write_head(&file, head, &path)?;
+    }
     view.disk.sync_dir(&view.dir).at("flush", &view.dir)?;
     Ok((file, spare))
 }
