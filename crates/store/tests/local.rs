@@ -191,7 +191,11 @@ fn copy_dir(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy_dir(&entry.path(), &to);
         } else {
-            fs::copy(entry.path(), to).unwrap();
+            // A file that was written aside may have its own name by now.
+            match fs::copy(entry.path(), to) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.unwrap()),
+            }
         }
     }
 }

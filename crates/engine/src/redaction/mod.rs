@@ -4,7 +4,7 @@
 //! invitation, or the name of an artifact. The book keeps these, and later records repeat them. A value counts as copied while
 //! the thing the event was about still has exactly what the event said; what somebody said since stays.
 //!
-//! Invariant: the changes of [`clear`] come before the tombstone, so that the state behind it holds no copy. Records before
+//! Invariant: the changes of `clear` come before the tombstone, so that the state behind it holds no copy. Records before
 //! it may then be overwritten ([`Copies::blank`]) and replay still ends in the same state.
 //! Not here: names and ids (of members, channels, resources, threads, work), which stay as long as what they name.
 

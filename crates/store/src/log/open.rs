@@ -15,7 +15,7 @@ use super::overwrite;
 use super::recover::{self, Scan};
 use super::segment::{Segment, segment_path, sidecar_path};
 use super::view::{Inner, LogView, Open, Spare};
-use super::writeoff::{self, keep_aside};
+use super::writeoff::{self, keep_aside, keep_tail};
 use super::{Log, LogOptions, generation, write_head};
 use crate::budget::Budget;
 use crate::class::Class;
@@ -398,7 +398,7 @@ impl<D: Disk> Opening<D> {
         let (offset, what) = scan.stopped.unwrap_or((scan.end, "records end early"));
         if behind.dirty {
             if behind.written {
-                let kept = keep_aside(&self.disk, &self.dir, head.number, scan.end)?;
+                let kept = keep_tail(&self.disk, &self.dir, head.number, scan.end)?;
                 let what = format!("{what}; never flushed, cut after LSN {}", scan.last_lsn);
                 self.note(Damage { file: path.to_path_buf(), offset, what, kept: Some(kept) });
             }

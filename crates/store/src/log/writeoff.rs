@@ -94,23 +94,32 @@ pub(crate) fn save<D: Disk>(disk: &D, dir: &Path, list: &[WrittenOff]) -> Result
 
 /// Copies a segment into `damaged/`, once per place.
 pub(crate) fn keep_aside<D: Disk>(disk: &D, dir: &Path, number: u64, offset: u64) -> Result<PathBuf, StoreError> {
+    keep(disk, dir, number, 0, &format!("{number:08}-{offset}.seg"))
+}
+
+/// Copies what lies behind an offset of a segment into `damaged/`, and nothing before it: that is not damaged, and may be redacted.
+pub(crate) fn keep_tail<D: Disk>(disk: &D, dir: &Path, number: u64, from: u64) -> Result<PathBuf, StoreError> {
+    keep(disk, dir, number, from, &format!("{number:08}-{from}.tail"))
+}
+
+fn keep<D: Disk>(disk: &D, dir: &Path, number: u64, from: u64, name: &str) -> Result<PathBuf, StoreError> {
     let aside = dir.join("damaged");
-    let copy = aside.join(format!("{number:08}-{offset}.seg"));
-    let made = disk
-        .create_dir_all(&aside)
-        .and_then(|()| if disk.exists(&copy)? { Ok(()) } else { copy_file(disk, &segment_path(dir, number), &copy) });
+    let copy = aside.join(name);
+    let made = disk.create_dir_all(&aside).and_then(|()| {
+        if disk.exists(&copy)? { Ok(()) } else { copy_file(disk, &segment_path(dir, number), from, &copy) }
+    });
     made.at("copy", &copy)?;
     Ok(copy)
 }
 
-fn copy_file<D: Disk>(disk: &D, from: &Path, to: &Path) -> io::Result<()> {
+fn copy_file<D: Disk>(disk: &D, from: &Path, start: u64, to: &Path) -> io::Result<()> {
     let (from, aside) = (disk.open(from, false)?, to.with_extension("tmp"));
     let file = disk.create(&aside)?;
-    let (mut at, mut buf) = (0, vec![0; COPY_PIECE]);
+    let (mut at, mut buf) = (start, vec![0; COPY_PIECE]);
     loop {
         let got = from.read_at(&mut buf, at)?;
         let Some(bytes) = buf.get(..got).filter(|bytes| !bytes.is_empty()) else { break };
-        file.write_at(bytes, at)?;
+        file.write_at(bytes, at - start)?;
         at += got as u64;
     }
     file.sync_data()?;
