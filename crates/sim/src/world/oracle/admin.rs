@@ -1,6 +1,7 @@
 //! What the operator does, and what leaving and removing means (sheet sections 1.4 and 1.5).
 
 use super::{Group, Oracle, Who, Wrong, wrong};
+use serde_json::Value;
 
 impl Oracle {
     /// The session ends, nothing new is queued; mail stays.
@@ -135,6 +136,22 @@ impl Oracle {
     pub fn redacted(&mut self, seq: u64, done: bool) {
         if self.redacted.insert(seq) && done {
             self.content_redacted(seq);
+            self.skills_redacted(seq);
+        }
+    }
+
+    /// What a redacted join said its sender can do nobody can do any more, unless it was said otherwise since.
+    fn skills_redacted(&mut self, seq: u64) {
+        let joined =
+            self.tape.iter().find(|entry| entry.event.seq == seq && entry.event.kind() == "network.agent.join");
+        let Some((who, payload)) = joined.and_then(|entry| Some((entry.source?, entry.event.payload()))) else {
+            return;
+        };
+        let said: Value = serde_json::from_str(payload).unwrap_or_default();
+        let said = said.get("capabilities").and_then(Value::as_array).into_iter().flatten();
+        let said: Vec<String> = said.filter_map(Value::as_str).map(str::to_owned).collect();
+        if let Some(member) = self.members.get_mut(who).filter(|member| member.skills == said) {
+            member.skills.clear();
         }
     }
 }
