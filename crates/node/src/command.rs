@@ -64,6 +64,13 @@ pub enum Out {
     Close(ErrorCode),
 }
 
+impl Out {
+    /// Whether it answers what the reader sent itself.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Out::Answers(_))
+    }
+}
+
 /// Where answers go.
 #[derive(Debug)]
 pub enum Reply {

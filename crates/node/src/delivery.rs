@@ -445,12 +445,15 @@ impl Sessions {
         }
     }
 
-    /// Ends the streams of these sessions.
+    /// Ends the streams of these sessions. What waits for them and is no answer is not shown any more: it stays pending
+    /// if the member stays.
     pub(crate) fn revoke(&mut self, member: u32, numbers: &[u64], code: ErrorCode) {
         let connections = self.by_member.get(&member).cloned().unwrap_or_default();
         for connection in connections {
             if let Some(live) = self.by_connection.get_mut(&connection).filter(|l| numbers.contains(&l.session.number))
             {
+                live.batch.retain(Out::is_answer);
+                live.outbox.keep_answers();
                 self.news.extend(live.end(code));
                 self.dirty.push(connection);
             }

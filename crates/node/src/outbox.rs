@@ -106,6 +106,11 @@ impl Queue {
         state.outs = Vec::new();
     }
 
+    /// Forgets everything that waits except answers.
+    fn keep_answers(&self) {
+        self.state().outs.retain(Out::is_answer);
+    }
+
     /// Nothing waits or is being served, and nobody can send any more.
     pub fn is_over(&self) -> bool {
         let gone = self.senders.load(Ordering::Acquire) == 0;
@@ -168,6 +173,11 @@ impl Outbox {
     /// Queues the last word, however much waits.
     pub(crate) fn push_last(&self, out: Out) -> bool {
         self.0.queue.push(&mut vec![out], true).unwrap_or(false)
+    }
+
+    /// The reader is no longer who it was: of what waits it gets the answers to what it sent, and nothing else.
+    pub(crate) fn keep_answers(&self) {
+        self.0.queue.keep_answers();
     }
 
     /// Refuses an event that no network was asked about.
@@ -350,6 +360,18 @@ mod tests {
         assert_eq!(outbox.room(), 2);
         drop(outbox);
         assert_eq!(inbox.try_recv().unwrap_err(), Nothing::Ever);
+    }
+
+    #[test]
+    fn whoever_is_no_longer_itself_gets_its_answers_alone() {
+        let (outbox, mut inbox) = outbox(4);
+        let answers = || Out::Answers(vec![Answered::refusal(None, Fault::new(ErrorCode::Forbidden, "no"))]);
+        outbox.push(vec![answers(), Out::Stored(Vec::new())]).unwrap();
+        outbox.push(vec![Out::Stored(Vec::new()), answers()]).unwrap();
+        outbox.keep_answers();
+        outbox.push_last(Out::Close(ErrorCode::NotAMember));
+        let outs = inbox.try_recv().unwrap();
+        assert!(matches!(outs.as_slice(), [Out::Answers(_), Out::Answers(_), Out::Close(ErrorCode::NotAMember)]));
     }
 
     #[test]
