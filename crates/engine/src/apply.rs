@@ -361,6 +361,13 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
         Change::ProfileRevised { revision } => state.book.profile_revision = *revision,
+        Change::EmitOwed { number, record } => {
+            state.book.owed.insert(*number, record.as_ref().clone());
+            state.book.next_owed = state.book.next_owed.max(number + 1);
+        }
+        Change::EmitSettled { number } => {
+            state.book.owed.remove(number);
+        }
         Change::ResourceGone { resource } => resources::gone(state, *resource),
         Change::Invited { invitation, record } => {
             state.book.invites.insert(invitation.clone(), record.clone());

@@ -74,6 +74,8 @@ impl State {
             former: Default::default(),
             approved: Default::default(),
             profile_revision: 0,
+            owed: Default::default(),
+            next_owed: 0,
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

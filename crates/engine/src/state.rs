@@ -6,6 +6,7 @@
 use crate::conversations::NOWHERE;
 use crate::invites::Invite;
 use crate::mods::ModConfig;
+use crate::mods::external::owed::OwedEmit;
 use crate::monotonic::{Monotonic, Reading};
 use crate::resources::{Resource, ResourceIndex, ResourceNo};
 use crate::route::StreamKey;
@@ -377,6 +378,12 @@ pub struct Book {
     /// What of its profile the network has been given (`profile`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profile_revision: u32,
+    /// Emits of mods that wait for other mods, in the order in which they are to be decided.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owed: BTreeMap<u64, OwedEmit>,
+    /// Number of the next owed emit; 0 as long as there never was one.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    pub next_owed: u64,
 }
 
 /// How many bytes of events there were up to some positions: enough to say through which one history must forget to
@@ -440,6 +447,10 @@ impl Sizes {
 
 /// What an older release did not have is left out while there is none of it: its states keep their hashes.
 fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_zero_u64(n: &u64) -> bool {
     *n == 0
 }
 

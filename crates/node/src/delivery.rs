@@ -241,6 +241,11 @@ impl Sessions {
         self.shown.get(&member).is_some_and(|shown| shown.contains(&seq))
     }
 
+    /// Whether the stream has joined, and that is committed.
+    pub(crate) fn is_open(&self, connection: u64) -> bool {
+        self.by_connection.contains_key(&connection)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_connection.len()
     }

@@ -13,6 +13,7 @@ pub(crate) mod load;
 mod look;
 mod named;
 mod nouns;
+mod owed;
 mod pages;
 mod park;
 mod recover;
@@ -267,6 +268,7 @@ impl Task {
         if self.shared.is_damaged() {
             return self.serve_reads().await;
         }
+        self.take_up_owed().await;
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -306,6 +308,9 @@ impl Task {
             }
             if self.broken {
                 self.recover().await;
+                if !self.stopping {
+                    self.take_up_owed().await;
+                }
             }
             if self.stopping {
                 return;

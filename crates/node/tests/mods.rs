@@ -3,6 +3,8 @@
 
 #[path = "mods/atomic.rs"]
 mod atomic;
+#[path = "mods/owed.rs"]
+mod owed;
 #[path = "mods/seeds.rs"]
 mod seeds;
 

@@ -317,6 +317,15 @@ pub enum Change {
     WorkForgotten {
         units: Vec<(crate::work::UnitNo, crate::work::UnitNo)>,
     },
+    /// An emit of a mod waits for other mods: it is decided in a later batch, or after the next start.
+    EmitOwed {
+        number: u64,
+        record: Box<crate::mods::external::owed::OwedEmit>,
+    },
+    /// An owed emit was accepted, refused, dropped or redacted.
+    EmitSettled {
+        number: u64,
+    },
     /// The network has what this revision of its profile brings.
     ProfileRevised {
         revision: u32,

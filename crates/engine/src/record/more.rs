@@ -1,6 +1,7 @@
 //! What few events have besides: kept apart, so that the many do not pay for it.
 
 use super::EventRecord;
+use crate::mods::external::owed::OwedMark;
 use crate::state::MemberId;
 use crate::work::{UnitNo, WorkMark};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct More {
     /// Start of the SHA-256 of the canonical body as it was sent, where the stored one differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_body: Option<[u8; 16]>,
+    /// The owed emit that became this event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owed: Option<OwedMark>,
 }
 
 impl EventRecord {

@@ -39,6 +39,21 @@ impl Copies {
         }
     }
 
+    /// The body of the record of an owed emit without its text, as long as before; nothing if it is another record, or the emit has
+    /// nothing to do with the event.
+    pub fn blank_emit(&self, kind: u8, body: &[u8]) -> Option<Vec<u8>> {
+        if kind != KIND_CHANGE || (self.owed.is_none() && !self.caused) {
+            return None;
+        }
+        let Ok(Change::EmitOwed { number, record }) = serde_json::from_slice(body) else { return None };
+        let became = self.owed.is_some_and(|mark| mark.number == number);
+        let follows = self.caused && record.cause == Some(self.seq);
+        if !(became || follows) || record.text.trim().is_empty() {
+            return None;
+        }
+        without(body, 0..body.len(), &[vec![Member("record"), Member("text")]])
+    }
+
     /// Where a change repeats what the event said.
     fn paths(&self, change: &Change) -> Paths {
         match change {
@@ -72,7 +87,7 @@ impl Copies {
                 let texts = self.work.as_ref().filter(|texts| texts.unit == *unit);
                 texts.map(|texts| texts.paths_in_unit(record)).unwrap_or_default()
             }
-            // These hold names, numbers and times, and what only the operator says.
+            // These hold names, numbers and times, what only the operator says, and emits, which `blank_emit` looks at.
             Change::Created { .. }
             | Change::Settings { .. }
             | Change::Token { .. }
@@ -106,6 +121,8 @@ impl Copies {
             | Change::Quiet { .. }
             | Change::Renamed { .. }
             | Change::WorkForgotten { .. }
+            | Change::EmitOwed { .. }
+            | Change::EmitSettled { .. }
             | Change::ProfileRevised { .. } => Paths::new(),
         }
     }

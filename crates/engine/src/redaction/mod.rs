@@ -4,6 +4,9 @@
 //! invitation, or the name of an artifact. The book keeps these, and later records repeat them. A value counts as copied while
 //! the thing the event was about still has exactly what the event said; what somebody said since stays.
 //!
+//! What a mod sent because of the event and is not decided yet (`mods::external::owed`) counts as a copy, too: it does not come. The
+//! record that such an emit was owed is blanked with its cause, and with the event that it became.
+//!
 //! Invariant: the changes of `clear` come before the tombstone, so that the state behind it holds no copy. Records before
 //! it may then be overwritten ([`Copies::blank`]) and replay still ends in the same state.
 //! Not here: names and ids (of members, channels, resources, threads, work), which stay as long as what they name.
@@ -13,6 +16,7 @@ mod blank;
 use crate::dead;
 use crate::input::{Clock, Content, Effects};
 use crate::invites;
+use crate::mods::external::owed::OwedMark;
 use crate::mods::workspace::{self, sessions};
 use crate::record::{Change, EventRecord};
 use crate::route::StreamKey;
@@ -34,6 +38,10 @@ pub struct Copies {
     work: Option<WorkTexts>,
     cleared: Vec<Content>,
     replacement: Option<Content>,
+    /// The owed emit that became the event.
+    owed: Option<OwedMark>,
+    /// Emits that followed from the event may have been recorded.
+    caused: bool,
 }
 
 /// Titles that the event may have given to a channel.
@@ -93,17 +101,34 @@ impl Copies {
             work: WorkTexts::of(record, &said),
             cleared: Vec::new(),
             replacement: None,
+            owed: record.more.as_ref().and_then(|more| more.owed),
+            caused: false,
         }
+    }
+
+    /// The same copies, and emits that followed from the event: the network has had emits that waited.
+    #[must_use]
+    pub fn with_emits(self) -> Copies {
+        Copies { caused: true, ..self }
+    }
+
+    /// Records of emits that repeat the event, or may quote it, lie behind this event; none if there are no such records.
+    pub fn emits_after(&self) -> Option<Seq> {
+        let caused = self.caused.then(|| self.seq.saturating_sub(1));
+        self.owed.map(|mark| mark.after).into_iter().chain(caused).min()
     }
 
     /// Whether nothing is ever copied from such an event.
     pub fn is_empty(&self) -> bool {
-        let Copies { seq: _, channel, member, resource, invitation, work, cleared: _, replacement: _ } = self;
-        channel.is_none() && member.is_none() && resource.is_none() && invitation.is_none() && work.is_none()
+        let Copies { seq: _, channel, member, resource, invitation, work, cleared: _, replacement: _, owed, caused } =
+            self;
+        let texts =
+            channel.is_some() || member.is_some() || resource.is_some() || invitation.is_some() || work.is_some();
+        !texts && owed.is_none() && !caused
     }
 
     /// Whether copies can only lie near the event: in records after the event before it, and before the second one behind it.
-    /// The titles of channels and the messages of invitations are not repeated later.
+    /// The titles of channels and the messages of invitations are not repeated later. Records of emits are not meant here.
     pub fn are_near(&self) -> bool {
         self.member.is_none() && self.resource.is_none() && self.work.is_none()
     }
@@ -297,6 +322,10 @@ fn clear(state: &State, copies: &Copies, now: Clock, fx: &mut Effects) -> bool {
     }
     if let Some(texts) = &copies.work {
         clear_work(state, texts, fx);
+    }
+    // What a mod said of the event and nobody has decided yet may quote it: it does not come.
+    for (number, _) in state.book.owed.iter().filter(|(_, emit)| emit.cause == Some(copies.seq)) {
+        fx.change(Change::EmitSettled { number: *number });
     }
     fx.mark() != before
 }

@@ -410,8 +410,14 @@ impl World {
         let envelope = Envelope::parse(&text).map_err(|u| u.fault)?;
         let mut answers = Answers::default();
         let result = loop {
-            let input =
-                ModEvent { name, envelope: &envelope, answers_to: None, chain: Chain::default(), answers: &answers };
+            let input = ModEvent {
+                name,
+                envelope: &envelope,
+                answers_to: None,
+                chain: Chain::default(),
+                owed: None,
+                answers: &answers,
+            };
             match self.engine.emit_of_mod(&input, self.now, &mut self.fx) {
                 Ok(accepted) => break Ok(accepted),
                 Err(Stop::Refused(fault)) => break Err(fault),

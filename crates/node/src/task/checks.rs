@@ -12,13 +12,13 @@ use crate::metrics::ModOutcome;
 use crate::modport::Asked;
 use crate::texts::Texts;
 use bytes::Bytes;
-use rialto_engine::input::{Accepted, Answers, Stop};
+use rialto_engine::input::{Accepted, Answers, Question, Stop};
 use rialto_engine::mods::external::emitted::ModEvent;
 use rialto_engine::mods::external::verdict::{Said, Verdict};
 use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{Mode, Runs};
 use rialto_engine::{Caller, Clock, MemberId, bugs};
-use rialto_model::{Envelope, ErrorCode, Event, EventParts, Fault, Millis, Visibility, json, limits};
+use rialto_model::{Envelope, ErrorCode, Event, EventParts, Fault, Millis, Seq, Visibility, json, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -32,6 +32,8 @@ struct Observing {
     name: Box<str>,
     runs: Runs,
     chain: Chain,
+    /// The position of what it is shown.
+    cause: Option<Seq>,
     since: Millis,
 }
 
@@ -40,8 +42,23 @@ struct Observing {
 pub(super) struct Emitter {
     pub(super) name: Box<str>,
     pub(super) chain: Chain,
+    /// The event that the mod judged, if that is committed.
+    pub(super) cause: Option<Seq>,
     /// The mail it answers.
     pub(super) answers_to: Option<String>,
+    /// Its number among the owed emits, once it had to wait.
+    pub(super) owed: Option<u64>,
+    /// Until then, monotonic time, it waits for mods that are not connected. Only an emit of before the start does.
+    pub(super) patient_until: Option<Millis>,
+}
+
+/// What a mod answered: what it sends with that follows from it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cause<'a> {
+    /// Its position, if it was committed.
+    pub(super) seq: Option<Seq>,
+    /// Its id, if what answers it is to name it.
+    pub(super) id: Option<&'a str>,
 }
 
 /// What is known of mods that run elsewhere, while the process lives.
@@ -55,6 +72,8 @@ pub(super) struct Checks {
     sent: VecDeque<(Emitter, String)>,
     /// Answers that came while something else was decided.
     ready: VecDeque<(u64, Given)>,
+    /// Some owed emit waits for a mod that is not connected.
+    pub(super) waits: bool,
 }
 
 impl Checks {
@@ -66,6 +85,11 @@ impl Checks {
     pub(super) fn forget(&mut self) {
         let ports = std::mem::take(&mut self.ports);
         *self = Checks { ports, ..Checks::default() };
+    }
+
+    /// Puts what a mod sends behind what others sent; it is decided with the next [`Task::settle`].
+    pub(super) fn send(&mut self, emitter: Emitter, text: String) {
+        self.sent.push_back((emitter, text));
     }
 
     pub(super) fn come(&mut self, ticket: u64, given: Given) {
@@ -174,8 +198,8 @@ impl Task {
         let ticket = self.tickets;
         match self.put(ticket, check, now) {
             Ok(()) => {
-                let (name, runs, chain) = (check.name.clone(), check.runs, check.chain);
-                self.checks.observing.insert(ticket, Observing { name, runs, chain, since: now.steady });
+                let (name, runs, chain, cause) = (check.name.clone(), check.runs, check.chain, check.seq);
+                self.checks.observing.insert(ticket, Observing { name, runs, chain, cause, since: now.steady });
             }
             Err(_) => self.shared.mods.count(&check.name, ModOutcome::Missed, 0),
         }
@@ -240,10 +264,10 @@ impl Task {
     }
 
     fn observed(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
-        let Some(Observing { name, chain, since, .. }) = self.checks.observing.remove(&ticket) else { return };
+        let Some(Observing { name, chain, cause, since, .. }) = self.checks.observing.remove(&ticket) else { return };
         self.noted(&name, &outcome, now.steady.saturating_sub(since));
         if let Outcome::Said(verdict) = outcome {
-            self.will_send(&name, &verdict, chain, None);
+            self.will_send(&name, &verdict, chain, Cause { seq: cause, id: None });
         }
     }
 
@@ -262,22 +286,29 @@ impl Task {
     }
 
     /// Takes up what mods send with what they said of an event that is decided now.
-    pub(super) fn follow(&mut self, answers: &mut Answers, chain: Chain, event: Option<&str>) {
+    pub(super) fn follow(&mut self, answers: &mut Answers, chain: Chain, cause: Cause<'_>) {
         if answers.checked.is_empty() {
             return;
         }
         for Checked { name, step, outcome } in std::mem::take(&mut answers.checked) {
             if let Outcome::Said(verdict) = outcome {
-                let answers_to = event.filter(|_| step == Step::Mail).map(str::to_owned);
-                self.will_send(&name, &verdict, chain, answers_to);
+                let cause = Cause { id: cause.id.filter(|_| step == Step::Mail), ..cause };
+                self.will_send(&name, &verdict, chain, cause);
             }
         }
     }
 
-    fn will_send(&mut self, name: &str, verdict: &Verdict, chain: Chain, answers_to: Option<String>) {
+    fn will_send(&mut self, name: &str, verdict: &Verdict, chain: Chain, cause: Cause<'_>) {
         let (count, next) = chain.next(verdict.emit.len());
         for event in verdict.emit.iter().take(count) {
-            let emitter = Emitter { name: name.into(), chain: next, answers_to: answers_to.clone() };
+            let emitter = Emitter {
+                name: name.into(),
+                chain: next,
+                cause: cause.seq,
+                answers_to: cause.id.map(str::to_owned),
+                owed: None,
+                patient_until: None,
+            };
             if bugs::on("what a mod sends comes twice") {
                 self.checks.sent.push_back((emitter.clone(), event.get().to_owned()));
             }
@@ -335,6 +366,7 @@ impl Task {
                 envelope: &envelope,
                 answers_to: emitter.answers_to.as_deref(),
                 chain: emitter.chain,
+                owed: emitter.owed.and_then(|number| self.engine.state.owed_mark(number)),
                 answers: &answers,
             };
             let question = match self.engine.emit_of_mod(&input, now, &mut self.fx) {
@@ -342,7 +374,12 @@ impl Task {
                 Err(Stop::Refused(fault)) => break Err(fault),
                 Err(Stop::Ask(question)) => *question,
             };
-            match self.answer_inline(question, &envelope.payload, &mut answers, now) {
+            let asked = if matches!(question, Question::Check(_)) && emitter.is_patient(now) {
+                Ok(Some(question))
+            } else {
+                self.answer_inline(question, &envelope.payload, &mut answers, now)
+            };
+            match asked {
                 Ok(None) => {}
                 Ok(Some(question)) => {
                     let _ = self.decided::<()>(Err(ErrorCode::Internal.into()));
@@ -352,8 +389,10 @@ impl Task {
             }
         };
         let result = self.decided(result);
-        let id = result.as_ref().ok().map(|accepted| accepted.event_id().to_owned());
-        self.follow(&mut answers, emitter.chain, id.as_deref());
+        let accepted = result.as_ref().ok();
+        let id = accepted.map(|accepted| accepted.event_id().to_owned());
+        let cause = Cause { seq: accepted.and_then(|accepted| accepted.seq), id: id.as_deref() };
+        self.follow(&mut answers, emitter.chain, cause);
         match result {
             Ok(accepted) => Ok(self.answered(None, Ok(accepted))),
             Err(fault) => Ok(self.mod_refused(emitter, fault)),

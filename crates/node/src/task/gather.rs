@@ -82,6 +82,10 @@ impl Task {
             }
             lanes.retain(|(_, lane)| !lane.is_empty());
         }
+        if self.checks.waits {
+            self.ask_who_came(now);
+            self.settle(now);
+        }
         if self.is_due() && (self.flights.is_empty() || self.events.len() >= PIPELINE_EVENTS) {
             self.submit().await;
         }

@@ -1,5 +1,6 @@
 //! One received frame: parse, look up its id, read its credentials, decide.
 
+use super::checks::Cause;
 use super::park::{Held, Source};
 use super::{Task, Then};
 use crate::command::{Answered, Reply};
@@ -190,8 +191,10 @@ impl Task {
         let textless = (!envelope.may_hold_text).then_some(envelope.payload.as_ref());
         let mut result = self.decided_of(result, textless);
         if !emit.answers.checked.is_empty() {
-            let named = result.as_ref().ok().map(|accepted| accepted.event_id().to_owned());
-            self.follow(&mut emit.answers, Chain::default(), named.as_deref());
+            let accepted = result.as_ref().ok();
+            let named = accepted.map(|accepted| accepted.event_id().to_owned());
+            let cause = Cause { seq: accepted.and_then(|accepted| accepted.seq), id: named.as_deref() };
+            self.follow(&mut emit.answers, Chain::default(), cause);
         }
         if let (Ok(accepted), Some(secret)) = (&mut result, &secret) {
             self.hand_over(accepted, secret);
@@ -395,7 +398,7 @@ impl Task {
                 },
             }
         };
-        self.follow(&mut emit.answers, Chain::default(), None);
+        self.follow(&mut emit.answers, Chain::default(), Cause::default());
         let query = asked.and_then(|()| {
             let payload: Value = serde_json::from_str(&envelope.payload)
                 .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
@@ -478,7 +481,8 @@ impl Task {
             }
         };
         let mut result = self.decided(result);
-        self.follow(&mut emit.answers, Chain::default(), None);
+        let cause = Cause { seq: result.as_ref().ok().and_then(|accepted| accepted.seq), id: None };
+        self.follow(&mut emit.answers, Chain::default(), cause);
         let mut session_id: Option<Arc<str>> = None;
         if let Ok(accepted) = &mut result {
             if let Some(joined) = &accepted.joined {

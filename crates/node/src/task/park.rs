@@ -1,6 +1,6 @@
 //! Events that wait for an answer from outside: parked per source, so that nobody else waits with them.
 //!
-//! Invariant: a parked event is neither answered nor durable; later events of its source wait behind it, in order. When
+//! Invariant: a parked event is neither answered nor durable, but for what mods emit (`owed`); later events of its source wait behind it, in order. When
 //! the answer is there, the event is decided again from the start: whatever changed meanwhile counts.
 
 use super::checks::Emitter;
@@ -56,12 +56,14 @@ pub(super) struct Held {
 pub(super) struct Lane {
     ticket: u64,
     /// Steady time after which the question is given up.
-    deadline: Millis,
-    asking: Option<Held>,
+    pub(super) deadline: Millis,
+    pub(super) asking: Option<Held>,
     /// The mod that is asked, and since when.
-    check: Option<(Box<Check>, Millis)>,
+    pub(super) check: Option<(Box<Check>, Millis)>,
     /// It has answered.
     answered: bool,
+    /// It is not connected, and was not asked: the list of mods had this revision then.
+    pub(super) waits: Option<u64>,
     queue: VecDeque<Held>,
     events: usize,
     bytes: usize,
@@ -178,23 +180,31 @@ impl Task {
     }
 
     /// Puts texts behind what waits of their source.
-    pub(super) fn park_behind(&mut self, source: &Source, held: Held) {
+    pub(super) fn park_behind(&mut self, source: &Source, mut held: Held) {
         let (events, bytes) = (held.left(), held.texts.bytes());
-        let Some(lane) = self.lanes.get_mut(source) else { return self.refuse_held(held, &too_many()) };
-        if lane.events + events > limits::PARKED_EVENTS_MAX || lane.bytes + bytes > limits::PARKED_BYTES_MAX {
+        let has_room = |lane: &Lane| {
+            lane.events + events <= limits::PARKED_EVENTS_MAX && lane.bytes + bytes <= limits::PARKED_BYTES_MAX
+        };
+        if !self.lanes.get(source).is_some_and(has_room) {
             return self.refuse_held(held, &too_many());
         }
-        lane.events += events;
-        lane.bytes += bytes;
-        lane.queue.push_back(held);
+        self.owe(&mut held);
+        if let Some(lane) = self.lanes.get_mut(source) {
+            lane.events += events;
+            lane.bytes += bytes;
+            lane.queue.push_back(held);
+        }
     }
 
     /// Parks texts whose next one asks something, and has it found out.
-    pub(super) fn park(&mut self, source: Source, held: Held, question: Question, now: Clock) {
+    pub(super) fn park(&mut self, source: Source, mut held: Held, question: Question, now: Clock) {
         let all: usize = self.lanes.values().map(Lane::all_bytes).sum();
         if all + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
             return self.refuse_held(held, &too_many());
         }
+        self.owe(&mut held);
+        let waits_until = self.waits_until(&held, &question, now);
+        let revision = self.engine.state.book.mods_revision;
         self.tickets += 1;
         let ticket = self.tickets;
         if let (Source::Guest(_), Reply::Stream(connection, _)) = (&source, &held.reply) {
@@ -207,6 +217,7 @@ impl Task {
             asking: None,
             check: None,
             answered: false,
+            waits: None,
             queue: VecDeque::new(),
             events: 0,
             bytes: 0,
@@ -214,7 +225,13 @@ impl Task {
         lane.ticket = ticket;
         lane.asking = Some(held);
         lane.answered = false;
+        lane.waits = waits_until.map(|_| revision);
         match question {
+            Question::Check(check) if waits_until.is_some() => {
+                lane.deadline = waits_until.unwrap_or_default();
+                lane.check = Some((check, now.steady));
+                self.checks.waits = true;
+            }
             Question::Check(check) => {
                 let slow = if rialto_engine::bugs::on("late verdict applied") { 10 } else { 1 };
                 lane.deadline = now.steady.saturating_add(check.deadline_ms * slow);
@@ -239,7 +256,8 @@ impl Task {
 
     /// Whether a mod that runs there is asked under this ticket, and has not answered.
     pub(super) fn is_asked(&self, ticket: u64, runs: Runs) -> bool {
-        let lane = self.lanes.values().find(|lane| lane.ticket == ticket && !lane.answered);
+        let asked = |lane: &&Lane| lane.ticket == ticket && !lane.answered && lane.waits.is_none();
+        let lane = self.lanes.values().find(asked);
         lane.and_then(|lane| lane.check.as_ref())
             .is_some_and(|(check, _)| check.runs == runs || rialto_engine::bugs::on("verdict of a stranger"))
     }
@@ -323,18 +341,23 @@ impl Task {
                 }
             }
         }
+        self.resume_lane(&source, held, now);
+    }
+
+    /// Decides an event that waited again, then what waited behind it, until one of them asks.
+    pub(super) fn resume_lane(&mut self, source: &Source, held: Held, now: Clock) {
         let mut next = Some(held);
         while let Some(held) = next.take() {
-            self.go_on(held, Some(&source), now);
-            let Some(lane) = self.lanes.get_mut(&source).filter(|lane| lane.asking.is_none()) else { return };
+            self.go_on(held, Some(source), now);
+            let Some(lane) = self.lanes.get_mut(source).filter(|lane| lane.asking.is_none()) else { return };
             next = lane.queue.pop_front();
             if let Some(held) = &next {
                 lane.events -= held.left();
                 lane.bytes -= held.texts.bytes();
             }
         }
-        self.lanes.remove(&source);
-        self.joining.retain(|_, waits| *waits != source);
+        self.lanes.remove(source);
+        self.joining.retain(|_, waits| waits != source);
     }
 
     /// When the next question is given up, monotonic time.
@@ -344,10 +367,11 @@ impl Task {
 
     /// Questions whose time is over are given up, and those to who can no longer be asked.
     pub(super) fn give_up_questions(&mut self, now: Clock) {
+        self.ask_who_came(now);
         let over: Vec<(u64, Given)> = self
             .lanes
             .values()
-            .filter(|lane| !lane.answered)
+            .filter(|lane| !lane.answered && lane.waits.is_none())
             .filter(|lane| !rialto_engine::bugs::on("unloaded mod leaves events waiting") || self.is_of_loaded(lane))
             .filter_map(|lane| {
                 let late = lane.deadline <= now.steady;
@@ -375,6 +399,9 @@ impl Task {
 
     /// Decides texts one by one, until one of them asks something.
     pub(super) fn go_on(&mut self, mut held: Held, resumed: Option<&Source>, now: Clock) {
+        if self.is_settled(&held) {
+            return;
+        }
         let stream = matches!(held.reply, Reply::Stream(..));
         let bound = |session| Caller { stream: session, ..Caller::default() };
         let mut joined = bound(self.joined.get(&held.connection).copied().or(held.session).filter(|_| stream));
@@ -422,6 +449,7 @@ impl Task {
             held.answered.push(answered);
             held.at += 1;
         }
+        self.settle_owed(&held);
         if !matches!(held.reply, Reply::Nobody) {
             self.then.push(Then::Answers(held.reply, held.answered, opened));
         }
@@ -455,12 +483,13 @@ impl Task {
         if let Some(emitter) = &held.emitter {
             self.shared.mods.count(&emitter.name, ModOutcome::Dropped, 0);
         }
+        self.settle_owed(&held);
         let (reply, answers) = held.refuse(fault, true);
         self.then.push(Then::Answers(reply, answers, Vec::new()));
     }
 
-    /// Nothing that waits will be decided: the log failed, or the node stops, in which case what was decided before it is
-    /// committed.
+    /// Nothing that waits will be decided now: the log failed, or the node stops, in which case what was decided before it is
+    /// committed. Emits of mods stay owed.
     pub(super) fn unpark(&mut self, fault: &Fault, committed: bool) {
         self.joining.clear();
         for (_, lane) in std::mem::take(&mut self.lanes) {

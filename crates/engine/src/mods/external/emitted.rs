@@ -1,5 +1,6 @@
 //! Events that mods send: from `mod/{name}`, past every mod but their own (OpenAgents sheet, section 9.2).
 
+use super::owed::OwedMark;
 use super::shape::{Fixed, Shape, is_core};
 use super::verdict::Changes;
 use super::{Chain, Mode, Sender, Step, addressee, ask, guards, is_mail, mail, mods, transformed};
@@ -7,7 +8,7 @@ use crate::emit::{Laid, lay};
 use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
 use crate::mods::persistence;
 use crate::presence::Live;
-use crate::record::{EventRecord, Record};
+use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::server_events::signal_id;
 use crate::state::State;
@@ -27,6 +28,8 @@ pub struct ModEvent<'a> {
     pub answers_to: Option<&'a str>,
     /// What it follows from.
     pub chain: Chain,
+    /// The owed emit that it is, if it had to wait.
+    pub owed: Option<OwedMark>,
     /// What other mods said.
     pub answers: &'a Answers,
 }
@@ -104,7 +107,7 @@ pub(crate) fn decide(
         }
     }
     let envelope = Envelope::parse(&text).map_err(|unreadable| unreadable.fault)?;
-    Ok(commit(state, live, &envelope, &source, notes, now, fx)?)
+    Ok(commit(state, live, &envelope, &source, (notes, input.owed), now, fx)?)
 }
 
 /// A changed event, if it may be sent so.
@@ -127,7 +130,7 @@ fn commit(
     live: &mut Live,
     envelope: &Envelope<'_>,
     source: &str,
-    verdicts: Vec<String>,
+    (verdicts, owed): (Vec<String>, Option<OwedMark>),
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Fault> {
@@ -169,7 +172,7 @@ fn commit(
         stored: !ephemeral && persistence::keeps(state, &envelope.kind),
         dies_at: None,
         verdicts,
-        more: None,
+        more: owed.map(|mark| Box::new(More { owed: Some(mark), ..More::default() })),
     });
     if ephemeral {
         let event = Arc::new(record.event.clone());

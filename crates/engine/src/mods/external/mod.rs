@@ -6,6 +6,7 @@
 //! refuses if it says so; an observer is never waited for.
 
 pub mod emitted;
+pub mod owed;
 pub(crate) mod serve;
 pub(crate) mod shape;
 pub mod verdict;
@@ -18,7 +19,7 @@ use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use rialto_model::address::Entity;
 use rialto_model::metadata::Metadata;
-use rialto_model::{Address, ErrorCode, Fault, Millis, Role, limits};
+use rialto_model::{Address, ErrorCode, Fault, Millis, Role, Seq, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shape::{Fixed, Shape};
@@ -100,7 +101,7 @@ pub enum Step {
 }
 
 /// How an event follows from others: what mods send in answer to what mods sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     depth: u8,
     /// Events that may still follow from this one.
@@ -138,6 +139,8 @@ pub struct Check {
     pub event: String,
     /// Who sends it, JSON.
     pub context: String,
+    /// The position of the event, if it is committed: an observer is shown it.
+    pub seq: Option<Seq>,
     /// The list the event is on its way through.
     pub mods: Arc<[ModConfig]>,
     /// What it follows from.
@@ -290,6 +293,7 @@ fn check(
         step,
         event,
         context: context.to_string(),
+        seq: None,
         mods,
         chain: sender.chain,
     }
@@ -577,7 +581,8 @@ pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str
     };
     for config in observers.filter(|config| !sender.is_behind(config)) {
         let mods: Arc<[ModConfig]> = Arc::default();
-        let check = check(state, config, Step::Observe, event.json(), sender, mods);
+        let seq = Some(event.seq).filter(|seq| *seq > 0);
+        let check = Check { seq, ..check(state, config, Step::Observe, event.json(), sender, mods) };
         fx.after.push(Effect::Observe(Box::new(check)));
     }
 }
