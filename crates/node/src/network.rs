@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) ready: AtomicBool,
     /// mod/analytics counts.
     pub(crate) counted: AtomicBool,
+    /// An emit of a mod has waited for other mods, now or at any time.
+    pub(crate) has_owed: AtomicBool,
     pub(crate) connections: AtomicU64,
     /// The last event that something may be searched for in, at least.
     pub(crate) last_text: AtomicU64,

@@ -309,6 +309,7 @@ impl Node {
             counters: Counters::default(),
             ready: AtomicBool::new(damage.is_none()),
             counted: AtomicBool::new(false),
+            has_owed: AtomicBool::new(book.next_owed > 0),
             connections: AtomicU64::new(1),
             last_text: AtomicU64::new(engine.state.book.head),
             mods: crate::metrics::ModCounters::default(),

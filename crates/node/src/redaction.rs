@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Whom the empty content is staged for: no member has this number.
 const NOBODY: u32 = u32::MAX;
@@ -47,9 +48,13 @@ impl Network {
     /// Redacts an event, or finishes that.
     pub(crate) async fn redact_event(&self, record: &EventRecord) -> Result<Value, Fault> {
         let seq = record.event.seq;
-        let copies = Copies::of(record);
+        let mut copies = Copies::of(record);
         let mut contents = chunks_of(record);
         let mut answer = self.clear_copies(seq, &copies, &mut contents).await?;
+        // Whatever the network knew when it logged the tombstone is published by now.
+        if self.handle.shared.has_owed.load(Ordering::Acquire) {
+            copies = copies.with_emits();
+        }
         let resent = answer.get("copies").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64);
         let mut others: BTreeSet<Seq> = resent.collect();
         if !copies.is_empty() {
@@ -234,6 +239,10 @@ fn overwrite(
         }
         copies.blank(r.kind, r.body)
     })?;
+    if let Some(after) = copies.emits_after() {
+        let first = lsn_of(store, number, after)?.map_or(1, |before| before + 1);
+        store.rewrite(class, number, first..=Lsn::MAX, &mut |r| copies.blank_emit(r.kind, r.body))?;
+    }
     Ok(told)
 }
 

@@ -562,6 +562,7 @@ impl Task {
                 false => *sessions = self.engine.state.session_hashes().collect(),
             }
         }
+        self.shared.has_owed.store(book.next_owed > 0, Ordering::Release);
         self.shared.counted.store(self.engine.state.has_mod("analytics"), Ordering::Release);
         self.shared.ready.store(!self.broken, Ordering::Release);
     }

@@ -248,6 +248,8 @@ fn find(json: &str, path: &[Step]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mods::external::Chain;
+    use crate::mods::external::owed::{OwedEmit, OwedMark};
     use crate::redaction::{ChannelTexts, InvitationTexts};
     use proptest::prelude::*;
 
@@ -288,10 +290,40 @@ mod tests {
         assert_eq!(blanked(&set(3, "a newer one")), None);
     }
 
+    #[test]
+    fn the_record_of_an_emit_goes_with_its_cause_and_with_what_it_became() {
+        let record = OwedEmit {
+            name: "gate".into(),
+            chain: Chain::default(),
+            cause: Some(7),
+            answers_to: None,
+            after: 7,
+            text: r#"{"type":"a.b","payload":{"quote":"secret"}}"#.to_owned(),
+        };
+        let change = Change::EmitOwed { number: 4, record: Box::new(record.clone()) };
+        let body = serde_json::to_vec(&change).unwrap();
+        let event = |seq, owed| Copies { seq, owed, ..Copies::default() };
+        let became = |number| event(9, Some(OwedMark { number, after: 7 }));
+        for copies in [event(7, None).with_emits(), became(4)] {
+            let blanked = copies.blank_emit(KIND_CHANGE, &body).unwrap();
+            assert_eq!(blanked.len(), body.len());
+            assert_eq!(copies.blank_emit(KIND_CHANGE, &blanked), None, "once is enough");
+            let Ok(Change::EmitOwed { number: 4, record: left }) = serde_json::from_slice(&blanked) else {
+                panic!("it can still be read");
+            };
+            assert_eq!((left.text.trim(), left.cause), ("", record.cause));
+        }
+        for copies in [event(8, None).with_emits(), became(5), event(7, None)] {
+            assert_eq!(copies.blank_emit(KIND_CHANGE, &body), None, "of another event, or nobody asked");
+        }
+        assert_eq!((became(4).emits_after(), event(9, None).with_emits().emits_after()), (Some(7), Some(8)));
+    }
+
     proptest! {
         #[test]
         fn never_panics(kind in 0u8..5, body: Vec<u8>) {
             let _ = copies().blank(kind, &body);
+            let _ = copies().with_emits().blank_emit(kind, &body);
         }
 
         #[test]

@@ -3,9 +3,38 @@
 use crate::scenes::{self, Scene};
 use crate::world::{SECRET, agent, check, holding, indexed, open, send};
 use rialto_node::command::Look;
-use rialto_node::{Caller, Network, Node, NodeConfig};
+use rialto_node::{Caller, Network, Node, NodeConfig, Query, View};
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// An emit that had to wait is in the log as owed and as the event that it became: both go with the event.
+#[tokio::test]
+async fn an_emit_goes_from_where_it_was_owed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, network) = open(dir.path()).await;
+    Scene::OwedEmit.play(&network).await;
+    // Whoever takes the mod over is asked when the one before is gone.
+    node.stop().await;
+    drop((node, network));
+    let (node, network) = open(dir.path()).await;
+    let mut reads = network.mod_port("reads").await;
+    let asked = reads.next().await.unwrap();
+    let mut head = network.head();
+    let before = *head.borrow();
+    reads.said(&asked, r#"{"verdict":"pass"}"#).await;
+    head.wait_for(|head| *head > before).await.unwrap();
+    let query = Query { limit: Some(100), view: Some(View::Log), ..Query::default() };
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
+    let events = network.query(&operator, &query).await.unwrap().events;
+    let quoted = events.iter().find(|r| r.event.kind() == "test.quoted").unwrap().event.id().to_owned();
+    // What it quotes goes first, and stays gone.
+    for id in ["said", &quoted] {
+        network.redact(id).await.unwrap();
+        check(&node, &network).await;
+    }
+    node.stop().await;
+    assert_eq!(holding(dir.path()), [""; 0]);
+}
 
 /// Content goes at once, though whoever brought it could have named it once more for an hour.
 #[tokio::test]
@@ -124,6 +153,7 @@ scenes! {
     the_message_of_an_invitation: Invitation,
     the_name_of_an_artifact: Artifact,
     why_work_failed: Failure,
+    an_emit_that_waits: OwedEmit,
 }
 
 async fn title(network: &Network, name: &str) -> Value {

@@ -1,7 +1,8 @@
 //! What people say, and what is copied from it. The event `said` holds the secret.
 
 use crate::world::{SECRET, agent, join, send};
-use rialto_model::hex;
+use rialto_model::{hex, limits};
+use rialto_node::mods::{ModConfig, Mode};
 use rialto_node::{AdminOp, Network};
 use serde_json::json;
 
@@ -21,9 +22,10 @@ pub(crate) enum Scene {
     Invitation,
     Artifact,
     Failure,
+    OwedEmit,
 }
 
-pub(crate) const ALL: [Scene; 13] = [
+pub(crate) const ALL: [Scene; 14] = [
     Scene::AutomaticTitle,
     Scene::ChannelTitle,
     Scene::SessionTitle,
@@ -37,6 +39,7 @@ pub(crate) const ALL: [Scene; 13] = [
     Scene::Invitation,
     Scene::Artifact,
     Scene::Failure,
+    Scene::OwedEmit,
 ];
 
 impl Scene {
@@ -55,6 +58,7 @@ impl Scene {
             Scene::Invitation => invitation(network).await,
             Scene::Artifact => artifact(network).await,
             Scene::Failure => failure(network).await,
+            Scene::OwedEmit => owed_emit(network).await,
         }
         // More happens afterwards.
         let zoe = agent(network, "agent:zoe").await;
@@ -251,6 +255,28 @@ async fn failure(network: &Network) {
     let error = json!({ "code": SECRET, "message": SECRET });
     let payload = json!({ "work": unit, "state": "failed", "error": error });
     send(network, &ben, json!({ "id": "said", "type": "work.update", "target": "core", "payload": payload })).await;
+}
+
+/// One guard quotes what was said to another one, which has not answered yet.
+async fn owed_emit(network: &Network) {
+    for (name, judges) in [("quotes", "test.said"), ("reads", "test.quoted")] {
+        let intercepts = vec![judges.to_owned()];
+        let deadline_ms = Some(limits::MOD_DEADLINE_MS_MAX);
+        let config = ModConfig { intercepts, deadline_ms, ..ModConfig::process(name, Mode::Guard) };
+        network.admin(AdminOp::SetMod(config)).await.unwrap();
+        let mut port = network.mod_port(name).await;
+        tokio::spawn(async move {
+            while let Some(asked) = port.next().await {
+                let quote = json!({ "type": "test.quoted", "target": "core", "payload": { "quote": SECRET } });
+                if name == "quotes" {
+                    port.said(&asked, &json!({ "verdict": "pass", "emit": [quote] }).to_string()).await;
+                }
+            }
+        });
+    }
+    let ana = agent(network, "agent:ana").await;
+    let payload = json!({ "content": SECRET });
+    send(network, &ana, json!({ "id": "said", "type": "test.said", "target": "core", "payload": payload })).await;
 }
 
 /// Only the tombstone, as a node that was killed right behind it leaves it.
