@@ -54,6 +54,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("late verdict applied", "node: checks"),
     ("unloaded mod leaves events waiting", "node: checks"),
     ("what a mod sends comes twice", "node: checks"),
+    ("owed emit forgotten at the start", "node: owed emits"),
     ("guard that fails lets through", "engine: mods"),
     ("only the first guard is asked", "engine: mods"),
     ("changed event unguarded", "engine: mods"),

@@ -44,7 +44,12 @@ impl World {
         if self.nets.is_empty() {
             self.create().await?;
         } else {
+            self.start_processes().await;
             self.look().await?;
+            for net in &mut self.nets {
+                let running: Vec<&str> = net.desk.ports.keys().copied().collect();
+                net.oracle.owed_are_taken_up(&running)?;
+            }
         }
         while let Some(step) = self.script.steps.get(self.at).copied() {
             self.note(&step.to_string());
@@ -209,11 +214,16 @@ impl World {
     /// The process is gone, and with it every connection.
     pub(crate) fn end_life(&mut self) {
         self.node = None;
+        let (now, trouble) = (self.now(), self.trouble);
         self.trouble = false;
         self.lasting = false;
         while self.host.forget_errand() {}
         for net in &mut self.nets {
             net.handle = None;
+            if !trouble && !net.shaky {
+                let running: Vec<&str> = net.desk.ports.keys().copied().collect();
+                net.oracle.life_ends(&running, now);
+            }
             net.desk.clear();
             let lost: Vec<Frame> = net.clients.iter_mut().flat_map(Client::forget_all).collect();
             lost.into_iter().for_each(|frame| net.lost(frame));

@@ -154,6 +154,21 @@ impl World {
         Ok(())
     }
 
+    /// The processes of mods are started with the node, in most lives: what they were asked before, they are asked again.
+    pub(crate) async fn start_processes(&mut self) {
+        if (self.script.seed ^ self.counts.restarts).is_multiple_of(4) {
+            return;
+        }
+        for net in &mut self.nets {
+            let Some(network) = net.handle.clone() else { continue };
+            for (name, ..) in MODS {
+                if net.oracle.served_mod(name).is_some_and(|known| known.server.is_none()) {
+                    net.desk.ports.insert(name, (network.mod_port(name).await, net.oracle.next_input()));
+                }
+            }
+        }
+    }
+
     async fn first(&mut self, n: usize, which: usize) -> Result<(), Wrong> {
         let (name, mode, _) = MODS[which];
         // The node's own mods of a mode are put behind, too: only those of the world are looked at.
@@ -231,7 +246,7 @@ impl World {
 }
 
 fn patterns(terms: Terms) -> Vec<String> {
-    PATTERNS[terms.patterns % 4].iter().map(|p| (*p).to_owned()).collect()
+    PATTERNS[terms.patterns % 5].iter().map(|p| (*p).to_owned()).collect()
 }
 
 /// What a member says that wants to serve a mod.

@@ -307,6 +307,7 @@ impl World {
             self.nets[n].oracle.shown_is_committed()?;
             self.read_letters(n).await?;
             self.compare_pushes(n)?;
+            self.nets[n].oracle.emits_that_passed_are_there()?;
             let now = self.now();
             self.nets[n].oracle.looked(now);
         }

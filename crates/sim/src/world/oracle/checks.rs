@@ -31,7 +31,7 @@ enum Heard {
 }
 
 #[derive(Debug, Clone)]
-struct Word {
+pub(super) struct Word {
     said: Said,
     /// By who is asked.
     own: bool,
@@ -39,26 +39,26 @@ struct Word {
     /// When it was said.
     at: u64,
     /// Inputs that the mod sends with it.
-    emits: Vec<usize>,
+    pub(super) emits: Vec<usize>,
 }
 
 /// One question to one mod.
 #[derive(Debug, Clone)]
 pub(crate) struct Ticket {
     id: String,
-    name: String,
-    step: String,
-    k: usize,
+    pub(super) name: String,
+    pub(super) step: String,
+    pub(super) k: usize,
     target: String,
     /// It was asked between these steady times.
-    asked: (u64, u64),
+    pub(super) asked: (u64, u64),
     /// The shortest and the longest that may hold for it.
-    deadline_ms: (u64, u64),
-    words: Vec<Word>,
+    pub(super) deadline_ms: (u64, u64),
+    pub(super) words: Vec<Word>,
     /// The network may have forgotten it: it was started again, or its log failed.
-    void: bool,
+    pub(super) void: bool,
     /// It was asked in an earlier life.
-    over: bool,
+    pub(super) over: bool,
 }
 
 impl Ticket {
@@ -75,7 +75,7 @@ impl Ticket {
         self.word(|said| *said == Said::Reject).is_some()
     }
 
-    fn was_taken(&self, is: impl Fn(&Said) -> bool) -> bool {
+    pub(super) fn was_taken(&self, is: impl Fn(&Said) -> bool) -> bool {
         self.word(is).is_some_and(|w| w.heard == Heard::Taken)
     }
 }
@@ -98,7 +98,7 @@ impl Oracle {
         waited && self.inputs.get(k).is_some_and(|input| !self.refusals(input).is_empty())
     }
 
-    fn tickets_of<'a>(&'a self, k: usize, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Ticket> {
+    pub(super) fn tickets_of<'a>(&'a self, k: usize, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Ticket> {
         self.tickets.iter().filter(move |t| t.k == k && t.name == name)
     }
 
@@ -304,6 +304,8 @@ impl Oracle {
             if self.tickets_of(k, &ticket.name).next_back().is_some_and(|last| last.id != ticket.id) {
                 continue;
             }
+            // Of what a mod sends all mods are asked again after a start, and one that is not there is passed over.
+            let forgotten = ticket.void && self.is_emit(k);
             let Some(word) = ticket.word(|said| matches!(said, Said::Modified(..))) else { continue };
             let Said::Modified(made, target) = &word.said else { continue };
             let shows = payload.get(&ticket.name).and_then(Value::as_str) == Some(&ticket.id);
@@ -316,7 +318,12 @@ impl Oracle {
                     input.visibility = None;
                 }
                 // What was sent again is asked about again, of which who polls may know nothing yet.
-                None if !shows && word.heard == Heard::Taken && target.is_none() && !self.is_resent(k) => {
+                None if !shows
+                    && word.heard == Heard::Taken
+                    && target.is_none()
+                    && !forgotten
+                    && !self.is_resent(k) =>
+                {
                     return wrong("mods", format!("mod/{} changed k={k}, and nobody sees it", ticket.name));
                 }
                 None => {}
@@ -358,7 +365,9 @@ impl Oracle {
             }
         }
         // Whoever was asked had to pass it, also if it was unloaded meanwhile.
-        let stopped = |t: &&Ticket| t.k == k && matches!(t.step.as_str(), "guard" | "mail") && !t.lets_go_on();
+        let forgotten = |t: &Ticket| t.void && self.is_emit(k) && !t.was_taken(|said| *said == Said::Reject);
+        let stopped =
+            |t: &&Ticket| t.k == k && matches!(t.step.as_str(), "guard" | "mail") && !t.lets_go_on() && !forgotten(t);
         if let Some(ticket) = self.tickets.iter().find(stopped).filter(|_| !self.is_resent(k)) {
             return wrong(
                 "mods",

@@ -11,6 +11,7 @@ mod checks;
 mod judge;
 mod mail;
 mod mods;
+mod owed;
 mod reads;
 mod resources;
 mod talk;
@@ -264,6 +265,8 @@ pub struct Oracle {
     pub(crate) approved: BTreeSet<(String, Who)>,
     /// What mods were asked.
     pub(crate) tickets: Vec<checks::Ticket>,
+    /// What mods sent and waited for another mod when the last life ended.
+    pub(crate) owed: BTreeSet<usize>,
     /// Work units, in the order in which they were opened.
     pub(crate) units: Vec<work::Unit>,
     /// The network has been running undisturbed since this steady time.
@@ -339,6 +342,7 @@ impl Oracle {
             mods: Vec::new(),
             approved: BTreeSet::new(),
             tickets: Vec::new(),
+            owed: BTreeSet::new(),
             units: Vec::new(),
             running_since: now,
             shown: Vec::new(),

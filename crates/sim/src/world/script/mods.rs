@@ -1,6 +1,6 @@
 //! Steps about mods that run elsewhere: served by members, or as processes.
 
-use super::{Admin, Step, Target, Which, one_in, pick};
+use super::{Admin, Step, Target, Trouble, Which, one_in, pick};
 use crate::harness::Chance;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,8 @@ pub const MODS: [(&str, &str, i64); 5] = [
 ];
 
 /// What a mod looks at.
-pub const PATTERNS: [&[&str]; 4] =
-    [&["app.*"], &["app.*", "workspace.*"], &["app.note", "workspace.message.posted"], &["*"]];
+pub const PATTERNS: [&[&str]; 5] =
+    [&["app.*"], &["app.*", "workspace.*"], &["app.note", "workspace.message.posted"], &["*"], &["echo.*"]];
 
 /// How long a mod may take.
 pub const DEADLINES_MS: [u64; 3] = [1_000, 400, 1_500];
@@ -76,7 +76,7 @@ pub enum Mods {
 }
 
 fn terms(c: &mut Chance) -> Terms {
-    let patterns = if one_in(c, 8) { 3 } else { pick(c, 3) };
+    let patterns = if one_in(c, 5) { 3 + pick(c, 2) } else { pick(c, 3) };
     Terms { patterns, deadline: pick(c, 3), rejects: one_in(c, 2), prompt: one_in(c, 2) }
 }
 
@@ -134,9 +134,54 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 resume: false,
             });
         }
+        _ if one_in(c, 2) => return owes(c, net, out),
         _ => return out.push(Step::Look),
     };
     out.push(Step::Mods { net, who, act, calm: one_in(c, 2) });
+}
+
+/// One guard sends with its verdict what the other one has to see; something happens while that one is asked.
+fn owes(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
+    let (server, sender) = (pick(c, 3), pick(c, 3));
+    let add = |out: &mut Vec<Step>, act: Mods| out.push(Step::Mods { net, who: server, act, calm: false });
+    let plain = Terms { patterns: 1, deadline: 2, rejects: one_in(c, 2), prompt: false };
+    let echoes = Terms { patterns: 4, prompt: one_in(c, 4), ..plain };
+    for (which, terms) in [(0, plain), (1, echoes)] {
+        let served = one_in(c, 4);
+        let serve = Mods::Serve { which, terms, approved: true };
+        add(out, if served { serve } else { Mods::Process { which, terms } });
+    }
+    out.push(Step::Settle);
+    out.push(Step::Send {
+        net,
+        who: sender,
+        to: Target::Core,
+        which: Which::Fresh,
+        count: 1 + pick(c, 2),
+        calm: false,
+        form: 0,
+    });
+    add(out, Mods::Answer { nth: 0, word: Word::Pass, emits: 1 + pick(c, 2) });
+    match c.below(6) {
+        0 => {}
+        1 => add(out, Mods::Bystander),
+        _ => out.push(Step::Settle),
+    }
+    match c.below(10) {
+        0..3 => out.push(Step::PowerCut),
+        3 => out.push(Step::Kill),
+        4..6 => out.push(Step::Restart),
+        6 => out.push(Step::Fall { calls: c.below(12), power: one_in(c, 2), starting: one_in(c, 2) }),
+        7 => out.push(Step::Trouble { what: Trouble::FlushFails, skip: 0, lasting: false }),
+        8 => add(out, change(c)),
+        _ => out.push(Step::Pass { ms: [500, 1_500][pick(c, 2)] }),
+    }
+    for _ in 0..pick(c, 3) {
+        add(out, answer(c));
+    }
+    if one_in(c, 3) {
+        out.push([Step::PowerCut, Step::Look, Step::Restart][pick(c, 3)]);
+    }
 }
 
 fn change(c: &mut Chance) -> Mods {
