@@ -10,7 +10,7 @@ use crate::presence::Live;
 use crate::receipts;
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
-use crate::state::{Interval, MemberId, State, holds, next_inside, trim};
+use crate::state::{Interval, MemberId, State, holds, is_open, next_inside, trim};
 use crate::weights::Weights;
 use rialto_model::{ErrorCode, Event, Fault, Seq, limits};
 use roaring::RoaringTreemap;
@@ -117,21 +117,23 @@ impl State {
         Pending { state: self, member, own, above, sources, next, through }
     }
 
-    /// Stored events after `after` that route to the member as it sits now, acked or not, ascending, at most `max`.
-    /// What is pending is among them.
+    /// Stored events after `after` that the member was sent and that go to a place where it still is, acked or not,
+    /// ascending, at most `max`. What is pending is among them. Recipients are fixed at commit: what was said before the
+    /// member came, or while it was away, is not replayed.
     pub fn replayable(&self, member: MemberId, after: Seq, through: Seq, max: usize) -> Vec<Seq> {
         let mut all: RoaringTreemap = self.pending(member, after, through).take(max).collect();
         let own = self.lists.stream(StreamKey::Source(member));
-        for Received { list, held, .. } in self.streams_of(member) {
-            let still_there = held.last().is_some_and(|i| i.to == Seq::MAX);
+        let queueing = self.member(member).map_or(&[][..], |m| m.queueing.as_slice());
+        for Received { list, held, .. } in self.streams_of(member).filter(|stream| is_open(stream.held)) {
             let mut seqs = list.iter();
             seqs.advance_to(after.saturating_add(1));
+            let mut source = Source { seqs, held, queueing, weights: None };
             let wanted = |seq: &Seq| {
                 !own.is_some_and(|own| own.contains(*seq))
                     && !self.book.unstored.contains_key(seq)
                     && self.book.narrowed.get(seq).is_none_or(|to| to.contains(&member))
             };
-            all.extend(seqs.take_while(|seq| still_there && *seq <= through).filter(wanted).take(max));
+            all.extend(std::iter::from_fn(|| source.next(through)).filter(wanted).take(max));
         }
         all.iter().take(max).collect()
     }

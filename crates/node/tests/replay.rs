@@ -59,6 +59,34 @@ impl Stream {
 }
 
 #[tokio::test]
+async fn a_replay_brings_nothing_from_before_one_came() {
+    let (node, network) = network().await;
+    let say = |to: &str| json!({ "type": "app.note", "target": to });
+    let mut alice = Stream::join(&network, "agent:alice", json!({})).await;
+    alice.send(say("agent:broadcast")).await;
+    alice.send(say("channel/general")).await;
+    assert_eq!(alice.deliveries().await, [], "nobody is sent its own");
+    let mut bob = Stream::join(&network, "agent:bob", json!({ "replay": true })).await;
+    assert_eq!(bob.deliveries().await, [], "who comes late gets no backlog");
+    // Nor does who was away for a while.
+    bob.send(json!({ "type": "network.agent.leave", "target": "core" })).await;
+    alice.send(say("agent:broadcast")).await;
+    alice.deliveries().await;
+    let mut bob = Stream::join(&network, "agent:bob", json!({ "replay": true })).await;
+    assert_eq!(bob.deliveries().await, []);
+    alice.send(say("agent:broadcast")).await;
+    let heard = bob.deliveries().await;
+    bob.send(
+        json!({ "type": "network.event.ack", "target": "core", "payload": { "up_to": format!("seq:{}", heard[0].0) } }),
+    )
+    .await;
+    network.close_stream(bob.connection).await;
+    let mut bob = Stream::join(&network, "agent:bob", json!({ "replay": true })).await;
+    assert_eq!(bob.deliveries().await, [(heard[0].0, false)], "what it was sent comes again");
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_replay_brings_acked_events_again_without_asking_for_acks() {
     let (node, network) = network().await;
     let alice = Stream::join(&network, "agent:alice", json!({})).await;
