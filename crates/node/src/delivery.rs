@@ -159,6 +159,7 @@ impl Live {
             let room = self.window.room();
             if room == 0 {
                 self.parked = Some(cursor);
+                self.replay &= !rialto_engine::bugs::on("full window ends a replay");
                 return;
             }
             let seqs = state.replayable(member, cursor, committed, room);
@@ -305,6 +306,13 @@ impl Sessions {
                     live.parked.get_or_insert(first - 1);
                 }
                 continue;
+            }
+            if live.replay && !run.is_tracked() {
+                // What is replayed is older and goes first; as long as it lasts, it brings this event too.
+                live.pump(state, first - 1, now);
+                if live.replay {
+                    continue;
+                }
             }
             // What is sent at most once is not found again later, so it waits for older mail only.
             let waits = |after: Seq| run.is_tracked() || state.pending(member, after, first).next().is_some();

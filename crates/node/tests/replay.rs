@@ -1,7 +1,7 @@
 //! A join may ask for what it has already acked, too.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use rialto_model::network::Preset;
+use rialto_model::network::{Delivery, Preset};
 use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, outbox};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
@@ -9,8 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 async fn network() -> (Node, Network) {
+    network_with(Delivery::AtLeastOnce).await
+}
+
+async fn network_with(delivery: Delivery) -> (Node, Network) {
     let node = Node::over(Arc::new(MemoryStore::new()), None, false).await.unwrap();
-    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let wish = CreateNetwork { delivery, ..CreateNetwork::named("main", Preset::Workspace) };
+    let (network, _) = node.create_network(wish).await.unwrap();
     (node, network)
 }
 
@@ -56,6 +61,25 @@ impl Stream {
         }
         out
     }
+}
+
+/// An event that was committed together with the join was pushed as news, and replayed behind that once more.
+#[tokio::test]
+async fn a_replay_goes_before_what_is_sent_at_most_once() {
+    let (node, network) = network_with(Delivery::AtMostOnce).await;
+    let alice = Stream::join(&network, "agent:alice", json!({})).await;
+    let mut bob = Stream::join(&network, "agent:bob", json!({})).await;
+    assert_eq!(bob.deliveries().await, []);
+    for _ in 0..20 {
+        network.close_stream(bob.connection).await;
+        // Nobody waits in between: the broadcasts before and after the join are committed with it.
+        alice.send(json!({ "type": "app.note", "target": "agent:broadcast" })).await;
+        bob = Stream::join(&network, "agent:bob", json!({ "replay": true })).await;
+        alice.send(json!({ "type": "app.note", "target": "agent:broadcast" })).await;
+        let seqs: Vec<u64> = bob.deliveries().await.iter().map(|(seq, _)| *seq).collect();
+        assert!(seqs.len() >= 2 && seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    }
+    node.stop().await;
 }
 
 #[tokio::test]
