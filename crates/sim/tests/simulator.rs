@@ -104,7 +104,7 @@ fn a_script_survives_its_file() {
 }
 
 fn join(who: usize, stream: bool) -> Step {
-    Step::Join { net: 0, who, stream, keep: false, window: 4, observer: false, resume: false }
+    Step::Join { net: 0, who, stream, keep: false, window: 4, observer: false, resume: false, replay: false }
 }
 
 /// A world of one plain network, and what happens in it.

@@ -17,6 +17,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("batch reordered", "node: intake"),
     ("cursor by timestamp", "node: history"),
     ("redelivery of what is over", "node: delivery"),
+    ("full window ends a replay", "node: delivery"),
     ("visibility unchecked in history", "engine: history"),
     ("off by one in ranges", "engine: acks"),
     ("ack floor too high", "engine: acks"),

@@ -72,9 +72,9 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(network: &Network, address: &str, window: usize, from: u64) -> Stream {
+    /// Opens a stream for what it is to be sent: nothing yet.
+    pub(crate) fn new(network: &Network, view: Delivered) -> Stream {
         let (outbox, inbox) = outbox(OUTBOX);
-        let view = Delivered { address: address.to_owned(), window, from, sent: Default::default(), attentive: true };
         let connection = network.connection();
         let (waiting, pushes) = (VecDeque::new(), Vec::new());
         Stream { connection, outbox, inbox, listening: true, view, waiting, pushes, joined: false, since: 0 }

@@ -200,34 +200,122 @@ pub enum Trouble {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields say what they are")]
 pub enum Step {
-    Join { net: usize, who: usize, stream: bool, keep: bool, window: usize, observer: bool, resume: bool },
-    Leave { net: usize, who: usize, forget: bool },
-    Hangup { net: usize, who: usize },
-    Vanish { net: usize, who: usize },
-    Listen { net: usize, who: usize, on: bool },
-    Send { net: usize, who: usize, to: Target, which: Which, count: usize, calm: bool, form: u8 },
-    Channel { net: usize, who: usize, act: Act, channel: usize, calm: bool },
-    Ack { net: usize, who: usize, what: What, stream: bool },
-    Admin { net: usize, op: Admin },
-    Resource { net: usize, who: usize, act: Res, calm: bool },
-    Talk { net: usize, who: usize, talk: Talk, calm: bool },
-    Work { net: usize, by: By, act: Work, nth: usize, calm: bool },
-    Mods { net: usize, who: usize, act: Mods, calm: bool },
-    Read { net: usize, who: usize, form: u8, page: usize },
+    Join {
+        net: usize,
+        who: usize,
+        stream: bool,
+        keep: bool,
+        window: usize,
+        observer: bool,
+        resume: bool,
+        #[serde(default)]
+        replay: bool,
+    },
+    Leave {
+        net: usize,
+        who: usize,
+        forget: bool,
+    },
+    Hangup {
+        net: usize,
+        who: usize,
+    },
+    Vanish {
+        net: usize,
+        who: usize,
+    },
+    Listen {
+        net: usize,
+        who: usize,
+        on: bool,
+    },
+    Send {
+        net: usize,
+        who: usize,
+        to: Target,
+        which: Which,
+        count: usize,
+        calm: bool,
+        form: u8,
+    },
+    Channel {
+        net: usize,
+        who: usize,
+        act: Act,
+        channel: usize,
+        calm: bool,
+    },
+    Ack {
+        net: usize,
+        who: usize,
+        what: What,
+        stream: bool,
+    },
+    Admin {
+        net: usize,
+        op: Admin,
+    },
+    Resource {
+        net: usize,
+        who: usize,
+        act: Res,
+        calm: bool,
+    },
+    Talk {
+        net: usize,
+        who: usize,
+        talk: Talk,
+        calm: bool,
+    },
+    Work {
+        net: usize,
+        by: By,
+        act: Work,
+        nth: usize,
+        calm: bool,
+    },
+    Mods {
+        net: usize,
+        who: usize,
+        act: Mods,
+        calm: bool,
+    },
+    Read {
+        net: usize,
+        who: usize,
+        form: u8,
+        page: usize,
+    },
     Pump,
     Errand,
     Settle,
     Look,
-    Pass { ms: u64 },
-    Leap { ms: i64 },
+    Pass {
+        ms: u64,
+    },
+    Leap {
+        ms: i64,
+    },
     Recycle,
-    Trouble { what: Trouble, skip: u32, lasting: bool },
+    Trouble {
+        what: Trouble,
+        skip: u32,
+        lasting: bool,
+    },
     Heal,
     PowerCut,
     Kill,
-    Fall { calls: u64, power: bool, starting: bool },
+    Fall {
+        calls: u64,
+        power: bool,
+        starting: bool,
+    },
     Restart,
-    Rot { file: u64, byte: u64, bit: u8 },
+    Rot {
+        file: u64,
+        byte: u64,
+        bit: u8,
+    },
 }
 
 impl fmt::Display for Step {
@@ -235,13 +323,14 @@ impl fmt::Display for Step {
         let name = |who: &usize| ADDRESSES.get(who % ADDRESSES.len()).copied().unwrap_or_default();
         let room = |c: &usize| CHANNELS.get(c % CHANNELS.len()).copied().unwrap_or_default();
         match self {
-            Step::Join { net, who, stream, keep, window, observer, resume } => {
+            Step::Join { net, who, stream, keep, window, observer, resume, replay } => {
                 write!(f, "net {net}: {} joins", name(who))?;
                 let marks = [
                     (*stream, "with a stream"),
                     (*keep, "keeping its session"),
                     (*observer, "as observer"),
                     (*resume, "resuming"),
+                    (*replay, "with a replay"),
                 ];
                 for (_, mark) in marks.iter().filter(|(on, _)| *on) {
                     write!(f, ", {mark}")?;
@@ -377,7 +466,16 @@ impl Script {
         // Somebody is there from the start.
         for (net, who) in (0..usize::try_from(nets).unwrap_or(1)).flat_map(|net| (0..3).map(move |who| (net, who))) {
             let stream = one_in(&mut c, 2);
-            steps.push(Step::Join { net, who, stream, keep: false, window: 4, observer: false, resume: false });
+            steps.push(Step::Join {
+                net,
+                who,
+                stream,
+                keep: false,
+                window: 4,
+                observer: false,
+                resume: false,
+                replay: false,
+            });
         }
         while (steps.len() as u64) < count {
             steps.push(step(&mut c, &mood));
@@ -461,6 +559,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             window: [1, 2, 4, 64][pick(c, 4)],
             observer: one_in(c, 12),
             resume: one_in(c, 4),
+            replay: one_in(c, 4),
         },
         6 => Step::Leave { net, who, forget: one_in(c, 2) },
         7 => Step::Hangup { net, who },

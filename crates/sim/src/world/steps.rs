@@ -2,7 +2,7 @@
 
 use super::client::{ACK_ID, Acked, Call, Frame, Stream, stranger};
 use super::life::End;
-use super::oracle::{Input, Want, Wrong, wrong};
+use super::oracle::{Delivered, Input, Want, Wrong, wrong};
 use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, NAMES, Step, Target, Trouble, What, Which, skills};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Role, Visibility};
@@ -16,13 +16,24 @@ const UNREAD_MS_MAX: u64 = 6 * 3_600_000;
 /// Sessions without a stream end after this long.
 const SESSION_IDLE_MS: u64 = 24 * 3_600_000;
 
+/// How somebody joins.
+#[derive(Clone, Copy)]
+struct JoinWish {
+    stream: bool,
+    keep: bool,
+    observer: bool,
+    resume: bool,
+    replay: bool,
+}
+
 impl World {
     /// Does one step; gives why the process ended, if it did.
     pub(crate) async fn step(&mut self, step: Step) -> Result<Option<End>, Wrong> {
         let nets = self.nets.len();
         match step {
-            Step::Join { net, who, stream, keep, window, observer, resume } => {
-                self.join(net % nets, who % 6, stream, (keep, observer, resume), window).await?;
+            Step::Join { net, who, stream, keep, window, observer, resume, replay } => {
+                let wish = JoinWish { stream, keep, observer, resume: resume && stream, replay: replay && stream };
+                self.join(net % nets, who % 6, wish, window).await?;
             }
             Step::Leave { net, who, forget } => {
                 let (n, c) = (net % nets, who % 6);
@@ -109,14 +120,7 @@ impl World {
         client.calls.push(Call::Emit(handle, notes));
     }
 
-    async fn join(
-        &mut self,
-        n: usize,
-        c: usize,
-        stream: bool,
-        (keep, observer, resume): (bool, bool, bool),
-        window: usize,
-    ) -> Result<(), Wrong> {
+    async fn join(&mut self, n: usize, c: usize, wish: JoinWish, window: usize) -> Result<(), Wrong> {
         // A client has one stream at a time.
         self.hang_up(n, c);
         let sent_at = self.now();
@@ -125,18 +129,21 @@ impl World {
         let client = &mut net.clients[c];
         let lane = client.lane();
         let k = net.oracle.next_input();
-        let last = client.seen.keys().next_back().copied().filter(|_| resume && stream).unwrap_or(0);
+        let last = client.seen.keys().next_back().copied().filter(|_| wish.resume).unwrap_or(0);
         let mut payload = json!({ "k": k, "window": window, "capabilities": skills(client.address) });
         let map = payload.as_object_mut();
         if let Some(map) = map {
-            if observer {
+            if wish.observer {
                 map.insert("role".into(), json!("observer"));
             }
-            if let Some(session) = client.session.as_ref().filter(|_| keep) {
+            if let Some(session) = client.session.as_ref().filter(|_| wish.keep) {
                 map.insert("session_id".into(), json!(session));
             }
             if last > 0 {
                 map.insert("resume_after".into(), json!(format!("seq:{last}")));
+            }
+            if wish.replay {
+                map.insert("replay".into(), json!(true));
             }
         }
         let input = Input {
@@ -146,8 +153,17 @@ impl World {
         let text = frame(&input, None);
         net.oracle.sending(input);
         let note = Frame::Join { k, resume: last };
-        if stream {
-            let mut opened = Stream::new(&network, client.address, window, last);
+        if wish.stream {
+            let view = Delivered {
+                address: client.address.to_owned(),
+                window,
+                from: last,
+                sent: Default::default(),
+                attentive: true,
+                replay: wish.replay,
+                opened: net.oracle.looks,
+            };
+            let mut opened = Stream::new(&network, view);
             opened.waiting.push_back(note);
             opened.send(&network, Texts::from(text)).await;
             client.stream = Some(opened);

@@ -301,6 +301,7 @@ impl Oracle {
         }
         let entry = Entry { event: event.clone(), source: Some(who), place: Place::Nowhere };
         self.post(entry, None, born, now, None);
+        self.owe_replay(who, input);
         Ok(())
     }
 

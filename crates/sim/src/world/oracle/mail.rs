@@ -1,5 +1,6 @@
 //! Deliveries (sheet section 8): who has what pending, what may be pushed to whom and in which order, and how mail dies.
 
+use super::replay::was_over;
 use super::{Entry, Member, Oracle, Place, Row, Who, Wrong, wrong};
 use rialto_model::Event;
 use serde_json::Value;
@@ -29,6 +30,10 @@ pub struct Delivered {
     pub sent: BTreeSet<u64>,
     /// It has always read what came.
     pub attentive: bool,
+    /// It asked for what it has acked, too.
+    pub replay: bool,
+    /// How often everything had been compared when it was opened.
+    pub opened: u64,
 }
 
 /// An unacked delivery comes again after this long at the earliest.
@@ -39,7 +44,7 @@ const LATE_MS: u64 = 5_000;
 const LONG_MS: u64 = 3_600_000;
 
 impl Oracle {
-    fn entry(&self, seq: u64) -> Option<&Entry> {
+    pub(crate) fn entry(&self, seq: u64) -> Option<&Entry> {
         usize::try_from(seq).ok()?.checked_sub(1).and_then(|at| self.tape.get(at))
     }
 
@@ -466,6 +471,7 @@ impl Oracle {
         if let Some(last) = stream.sent.last().filter(|last| **last >= seq) {
             return wrong("order", format!("{address} was pushed {seq} after {last}"));
         }
+        self.may_be_first_push(stream, seq, was_over(mail, stream))?;
         stream.sent.insert(seq);
         Ok(())
     }
@@ -479,15 +485,17 @@ impl Oracle {
         };
         let pending = || member.mail.iter().filter(|(seq, m)| m.row == Row::Pending && **seq > stream.from);
         // What died after it was pushed is unacked all the same.
-        let unacked = |(seq, mail): &(&u64, &super::Mail)| mail.row != Row::Acked && stream.sent.contains(seq);
-        let in_flight = member.mail.iter().filter(unacked).count();
-        if let Some((seq, _)) = pending().find(|(seq, _)| !stream.sent.contains(seq))
-            && in_flight < stream.window
-        {
+        let unacked = |(seq, mail): &(&u64, &super::Mail)| {
+            mail.row != Row::Acked && !was_over(mail, stream) && stream.sent.contains(seq)
+        };
+        if member.mail.iter().filter(unacked).count() >= stream.window {
+            return Ok(());
+        }
+        if let Some((seq, _)) = pending().find(|(seq, _)| !stream.sent.contains(seq)) {
             let what = format!("{seq} waits for {} though its window of {} has room", stream.address, stream.window);
             return wrong("nothing stuck", what);
         }
-        Ok(())
+        self.replay_is_whole(stream)
     }
 }
 

@@ -13,6 +13,7 @@ mod mail;
 mod mods;
 mod owed;
 mod reads;
+mod replay;
 mod resources;
 mod talk;
 mod work;
@@ -277,6 +278,8 @@ pub struct Oracle {
     pub(crate) rested: bool,
     /// It was last seen paused or archived at this steady time.
     pub(crate) rested_until: u64,
+    /// What members that joined with `replay` are owed by that.
+    pub(crate) replays: BTreeMap<Who, BTreeSet<u64>>,
 }
 
 /// While something is due soon, time is recorded this often; a tick may be late.
@@ -348,6 +351,7 @@ impl Oracle {
             shown: Vec::new(),
             rested: false,
             rested_until: 0,
+            replays: BTreeMap::new(),
         }
     }
 
@@ -447,6 +451,7 @@ impl Oracle {
 
     /// Everything was compared: the next look begins here.
     pub fn looked(&mut self, now: u64) {
+        self.forget_replays();
         self.looked = now;
         self.looks += 1;
         self.looked_at = self.head();
@@ -549,7 +554,9 @@ impl Oracle {
         };
         let input = self.past_mods(k, event)?;
         self.is_what_was_sent(k, &input, event)?;
-        self.apply(k, &input, event, now)
+        self.apply(k, &input, event, now)?;
+        self.forget_replays();
+        Ok(())
     }
 
     /// A committed event is one that was sent, as it was sent, and not one that was refused.

@@ -132,6 +132,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 window: 4,
                 observer: false,
                 resume: false,
+                replay: false,
             });
         }
         _ if one_in(c, 2) => return owes(c, net, out),
