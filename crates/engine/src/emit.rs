@@ -548,7 +548,7 @@ fn commit_in_place(
     let stamp = state.stamp(now.wall);
     let mut metadata = std::mem::take(&mut draft.metadata);
     let ephemeral = metadata.ephemeral.unwrap_or_else(|| workspace::is_ephemeral(state, kind));
-    let ephemeral = ephemeral && !kind.starts_with("network.");
+    let ephemeral = ephemeral && !kind.starts_with("network.") && !crate::bugs::on("ephemeral event stored");
     let is_mail = !ephemeral && state.is_tracked();
     let recipient = match draft.route.stream {
         Some(StreamKey::Inbox(to)) if is_mail && to != draft.member => Some(to),

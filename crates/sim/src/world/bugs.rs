@@ -18,6 +18,8 @@ pub const BUGS: &[(&str, &str)] = &[
     ("cursor by timestamp", "node: history"),
     ("redelivery of what is over", "node: delivery"),
     ("full window ends a replay", "node: delivery"),
+    ("ephemeral event to outsiders", "node: delivery"),
+    ("ephemeral event stored", "engine: emit"),
     ("visibility unchecked in history", "engine: history"),
     ("off by one in ranges", "engine: acks"),
     ("ack floor too high", "engine: acks"),

@@ -195,6 +195,7 @@ impl World {
                 shaky: false,
                 desk: Desk::default(),
                 receipts: Vec::new(),
+                signals: Vec::new(),
             });
         }
         Ok(())

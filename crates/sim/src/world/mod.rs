@@ -85,6 +85,8 @@ struct Net {
     desk: checks::Desk,
     /// Receipts that came by a stream and were not compared yet, with whose stream it was.
     receipts: Vec<(&'static str, Arc<rialto_model::Event>)>,
+    /// Ephemeral events that came by a stream and were not compared yet, with whose stream it was.
+    signals: Vec<(&'static str, Arc<rialto_model::Event>)>,
 }
 
 /// A byte that rotted: file, offset, its value now and the bits that changed.

@@ -574,7 +574,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             };
             let count = if one_in(c, 4) { 1 + pick(c, 6) } else { 1 };
             let calm = c.below(100) >= mood.hurry;
-            Step::Send { net, who, to: target(c), which, count, calm, form: u8::try_from(c.below(16)).unwrap_or(0) }
+            Step::Send { net, who, to: target(c), which, count, calm, form: u8::try_from(c.below(19)).unwrap_or(0) }
         }
         34..40 => {
             let guest = one_in(c, 3).then(|| pick(c, 6));
@@ -632,7 +632,8 @@ fn busy(c: &mut Chance, net: usize, who: usize) -> Step {
         which: Which::Fresh,
         count,
         calm: false,
-        form: u8::try_from(c.below(8)).unwrap_or(0),
+        // Some of them are ephemeral.
+        form: [0, 1, 2, 3, 4, 5, 6, 16][pick(c, 8)],
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether an event may be sent, who it goes to, and what the `network.*` acts do (sheet sections 1.5, 4.3, 5 and 7).
 
+use super::ephemeral::is_ephemeral;
 use super::{Channel, Entry, Input, Mail, Member, Oracle, Place, Row, Who, Wrong, wrong};
 use rialto_model::{ErrorCode, Event, Visibility};
 use serde_json::Value;
@@ -60,6 +61,7 @@ impl Oracle {
         if let Place::Inbox(to) = place
             && to != source
             && self.rules.at_least_once
+            && !is_ephemeral(input)
             && self.may_be_full(to, &input.payload)
         {
             codes.push(ErrorCode::RecipientQueueFull);
@@ -177,7 +179,7 @@ impl Oracle {
     }
 
     /// Who receives an event that goes to a place now; its source never does.
-    fn recipients(&self, place: Place, source: Option<Who>, to: Option<&[String]>) -> Vec<Who> {
+    pub(crate) fn recipients(&self, place: Place, source: Option<Who>, to: Option<&[String]>) -> Vec<Who> {
         let behind: Vec<Who> = match place {
             Place::Nowhere => Vec::new(),
             Place::Inbox(who) => vec![who],

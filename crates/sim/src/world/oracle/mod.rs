@@ -8,6 +8,7 @@
 
 mod admin;
 mod checks;
+mod ephemeral;
 mod judge;
 mod mail;
 mod mods;
@@ -280,6 +281,8 @@ pub struct Oracle {
     pub(crate) rested_until: u64,
     /// What members that joined with `replay` are owed by that.
     pub(crate) replays: BTreeMap<Who, BTreeSet<u64>>,
+    /// Ephemeral events, by input.
+    pub(crate) passing: BTreeMap<usize, ephemeral::Passing>,
 }
 
 /// While something is due soon, time is recorded this often; a tick may be late.
@@ -352,6 +355,7 @@ impl Oracle {
             rested: false,
             rested_until: 0,
             replays: BTreeMap::new(),
+            passing: BTreeMap::new(),
         }
     }
 
@@ -364,7 +368,9 @@ impl Oracle {
     pub fn sending(&mut self, input: Input) -> usize {
         self.inputs.push(input);
         self.fates.push(Fate { open: 1, ..Fate::default() });
-        self.inputs.len() - 1
+        let k = self.inputs.len() - 1;
+        self.passing(k);
+        k
     }
 
     /// The same bytes go out again.
@@ -404,6 +410,7 @@ impl Oracle {
         let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
         fate.open = fate.open.saturating_sub(1);
         let accepted = fate.accepted.is_some();
+        self.passing_answered(k, false, None)?;
         // Who resends what was accepted may have lost the right to, but never meets its own event as another one, unless
         // it was forgotten after its time and its id is another's by now.
         let input = self.inputs.get(k).filter(|i| is_old(&self.rules, i, self.looked));
@@ -419,6 +426,8 @@ impl Oracle {
     pub fn accepted(&mut self, k: usize, seq: Option<u64>, duplicate: bool) -> Result<(), Wrong> {
         let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
         fate.open = fate.open.saturating_sub(1);
+        self.passing_answered(k, true, seq)?;
+        let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
         let Some(seq) = seq else { return Ok(()) };
         let old = self.inputs.get(k).is_some_and(|i| is_old(&self.rules, i, self.looked));
         if old && !duplicate {
@@ -452,6 +461,7 @@ impl Oracle {
     /// Everything was compared: the next look begins here.
     pub fn looked(&mut self, now: u64) {
         self.forget_replays();
+        self.passing_looked();
         self.looked = now;
         self.looks += 1;
         self.looked_at = self.head();
@@ -552,10 +562,12 @@ impl Oracle {
         let Some(k) = number_of(event.payload()).filter(|k| *k < self.inputs.len()) else {
             return wrong("tape", format!("nobody sent {}", event.json()));
         };
+        self.is_not_passing(k, event)?;
         let input = self.past_mods(k, event)?;
         self.is_what_was_sent(k, &input, event)?;
         self.apply(k, &input, event, now)?;
         self.forget_replays();
+        self.passing_may_reach();
         Ok(())
     }
 
