@@ -118,6 +118,7 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         max_pending_kib: None,
         max_attempts: None,
         max_events: None,
+        os: false,
     };
     Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, nets: vec![plan], steps }
 }

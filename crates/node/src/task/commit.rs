@@ -51,7 +51,8 @@ impl Task {
             snapshot: None,
             wrote: false,
         };
-        if bugs::on("ack before commit") {
+        let os = self.engine.state.book.settings.durability == Durability::Os;
+        if bugs::on("ack before commit") || os && bugs::on("os acknowledged before it is written") {
             let now = self.clock.now();
             std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
         }

@@ -10,6 +10,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("segment recycled too early", "store: recycling"),
     ("segment named before it has a header", "store: log"),
     ("ack before commit", "node: commit path"),
+    ("os acknowledged before it is written", "node: commit path"),
     ("read of what is not committed", "node: reads"),
     ("engine kept after a failed flush", "node: recovery"),
     ("snapshot ahead of the log", "node: snapshots"),

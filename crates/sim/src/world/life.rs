@@ -146,6 +146,7 @@ impl World {
             let mods = ["auth"].into_iter().chain(guard).chain(plan.persistence.then_some("persistence"));
             let wish = CreateNetwork {
                 policy: Policy::Open,
+                durability: plan.durability(),
                 delivery: if plan.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
                 mods: Some(mods.map(str::to_owned).collect()),
                 ..CreateNetwork::named(&format!("net{n}"), preset)

@@ -149,6 +149,12 @@ impl World {
         self.clock.now().steady
     }
 
+    /// Whether something is acknowledged before it is flushed. A power cut may then take back an end of what the oracle has seen
+    /// and judged, so in such a world the process is killed instead: that loses nothing.
+    fn is_os(&self) -> bool {
+        self.script.nets.iter().any(|plan| plan.os)
+    }
+
     /// Takes something seen into the trace.
     fn note(&mut self, what: &str) {
         let mut bytes = self.trace.to_le_bytes().to_vec();
@@ -177,8 +183,8 @@ pub fn run(script: &Script) -> Run {
             net.oracle.crashed(now);
         }
         match &end {
-            Ok(End::PowerCut) => world.disk.crash(),
-            Ok(End::Kill) => world.disk.kill(),
+            Ok(End::PowerCut) if !world.is_os() => world.disk.crash(),
+            Ok(End::PowerCut | End::Kill) => world.disk.kill(),
             Ok(End::Stopped | End::Rot { .. } | End::Done) | Err(_) => {}
         }
         world.end_life();

@@ -2,7 +2,7 @@
 
 use super::client::{Acked, Call, Client, Frame, Heard, operator};
 use super::oracle::{Letter, Reader, Want, Wrong, wrong};
-use super::{Net, World};
+use super::{Net, World, script};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::command::{Answered, Ledger, Look};
 use rialto_node::{Caller, Filter, Network, Query, View, verify};
@@ -223,6 +223,10 @@ impl World {
         self.note(&format!("answer {frame:?}: {said}"));
         if answer.result.is_err() {
             self.counts.refusals += 1;
+        }
+        let promised = self.script.nets.get(n).map(script::NetPlan::durability);
+        if answer.result.is_ok() && promised != Some(answer.durability) {
+            return wrong("durability", format!("{promised:?} is acknowledged as {:?}", answer.durability));
         }
         let session = answer.session_id.as_deref().map(str::to_owned);
         let net = &mut self.nets[n];

@@ -14,6 +14,7 @@ pub use talk::Talk;
 pub use work::{By, Work};
 
 use crate::harness::Chance;
+use rialto_model::network::Durability;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -61,6 +62,16 @@ pub struct NetPlan {
     pub max_attempts: Option<u32>,
     /// Events history keeps.
     pub max_events: Option<u64>,
+    /// What is acknowledged is with the operating system, not yet on the medium: durability `os`.
+    #[serde(default)]
+    pub os: bool,
+}
+
+impl NetPlan {
+    /// What an acknowledgement promises.
+    pub fn durability(&self) -> Durability {
+        if self.os { Durability::Os } else { Durability::Sync }
+    }
 }
 
 /// A world and what happens in it.
@@ -414,6 +425,7 @@ impl fmt::Display for Script {
                 (net.workspace, "workspace", "plain"),
                 (net.persistence, "history", "no history"),
                 (net.at_least_once, "at least once", "at most once"),
+                (net.os, "durability os", "durability sync"),
             ];
             let words: Vec<&str> = words.iter().map(|(on, yes, no)| if *on { *yes } else { *no }).collect();
             let limits = (net.ttl_ms, net.max_pending, net.max_pending_kib, net.max_attempts, net.max_events);
@@ -437,6 +449,8 @@ struct Mood {
     hurry: u64,
     /// Days pass, history forgets, segments are used again.
     days: bool,
+    /// Some networks are of durability `os`.
+    os: bool,
 }
 
 impl Script {
@@ -459,6 +473,7 @@ impl Script {
             time: 5 + c.below(12),
             hurry: c.below(90),
             days,
+            os: one_in(&mut c, 8),
         };
         let plans = (0..nets).map(|_| net_plan(&mut c, &mood)).collect();
         let count = 50 + c.below(90);
@@ -510,6 +525,7 @@ fn net_plan(c: &mut Chance, mood: &Mood) -> NetPlan {
         max_pending_kib: one_in(c, 4).then(|| 2 + c.below(9)),
         max_attempts: one_in(c, 4).then(|| 1 + u32::try_from(c.below(2)).unwrap_or(0)),
         max_events: one_in(c, 2).then(|| 3 + c.below(10)),
+        os: mood.os && !one_in(c, 3),
     };
     // What is not delivered is kept: only where mail dies is anything forgotten.
     let forgets = NetPlan { persistence: true, ttl_ms: Some(90_000), max_events: Some(3), ..plan.clone() };
