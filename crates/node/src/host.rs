@@ -45,6 +45,11 @@ impl Host {
         Host { clock: clock.into(), simulated: Some(Arc::new(simulated)) }
     }
 
+    /// Whether it has no threads.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
     /// Its clock.
     pub fn clock(&self) -> &NodeClock {
         &self.clock

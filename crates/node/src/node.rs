@@ -280,11 +280,16 @@ impl Node {
             profile::catch_up(&node.inner.blobs, &network).await;
         }
         node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(upkeep::run(node.clone())));
-        if let Some(index) = index {
+        if let Some(index) = index.filter(|_| !node.inner.host.is_simulated()) {
             let follower = crate::search::Follower::start(&node, index).map_err(OpenError::Thread)?;
             *node.inner.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
         }
         Ok(node)
+    }
+
+    /// Its search index, if it has one.
+    pub(crate) fn search_index(&self) -> Option<Arc<SearchIndex>> {
+        self.inner.index.clone()
     }
 
     /// Takes note of a network of which nothing can be read.

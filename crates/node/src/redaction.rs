@@ -284,7 +284,7 @@ pub(crate) fn erase(
 ) -> Result<(), StoreError> {
     // Who feeds the index may have read the text already: it is removed after it was put in.
     let _nobody_feeds = index.map(SearchIndex::feed);
-    if let Some(index) = index {
+    if let Some(index) = index.filter(|_| !rialto_engine::bugs::on("erased text stays in the index")) {
         index.remove(number, seq)?;
     }
     let mut blank = None;

@@ -120,7 +120,7 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         max_events: None,
         os: false,
     };
-    Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, nets: vec![plan], steps }
+    Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, search: false, nets: vec![plan], steps }
 }
 
 fn holds(script: &Script) {

@@ -17,6 +17,8 @@ pub const BUGS: &[(&str, &str)] = &[
     ("dedup forgotten on restart", "node: id look-up"),
     ("batch reordered", "node: intake"),
     ("cursor by timestamp", "node: history"),
+    ("index passes over a text", "node: search"),
+    ("erased text stays in the index", "node: redaction"),
     ("redelivery of what is over", "node: delivery"),
     ("full window ends a replay", "node: delivery"),
     ("ephemeral event to outsiders", "node: delivery"),

@@ -96,7 +96,8 @@ impl World {
             Err(error) => return wrong("opens again", format!("the store does not open: {error}")),
         };
         self.store = Some(store.clone());
-        let parts = Parts { host: self.host.clone(), snapshot_bytes: self.script.snapshot_bytes, ..Parts::over(store) };
+        let (host, snapshot_bytes) = (self.host.clone(), self.script.snapshot_bytes);
+        let parts = Parts { host, snapshot_bytes, index: self.search_index()?, ..Parts::over(store) };
         match Node::open_with(parts).await {
             Ok(node) => self.node = Some(node),
             Err(error) if self.rot.is_some() => {
@@ -237,6 +238,7 @@ impl World {
     /// What happens while nobody runs.
     pub(crate) fn between(&mut self, end: End) {
         self.counts.restarts += 1;
+        self.index_may_be_gone(end);
         let rotten = self.rot.take();
         self.rotted.extend(rotten.clone());
         for (path, offset, mask) in self.rotted.clone() {

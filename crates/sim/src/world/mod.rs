@@ -16,6 +16,7 @@ mod recycling;
 mod resource;
 pub mod saved;
 pub mod script;
+mod search;
 pub mod shrink;
 pub mod soak;
 mod steps;
@@ -116,6 +117,8 @@ pub(crate) struct World {
     rotted: Vec<Rot>,
     /// The next start ends after so many changes of the disk, by a power cut or a kill.
     falls: Option<(u64, bool)>,
+    /// Where the search index is: on a real disk, which nothing troubles.
+    index: Option<tempfile::TempDir>,
     /// Everything seen is printed.
     loud: bool,
 }
@@ -130,6 +133,7 @@ impl World {
             store: None,
             node: None,
             nets: Vec::new(),
+            index: script.search.then(|| tempfile::tempdir().ok()).flatten(),
             script,
             at: 0,
             trace: 0,

@@ -352,7 +352,9 @@ impl World {
             if self.nets[n].oracle.units().next().is_some() {
                 self.compare_work(n).await?;
             }
+            self.compare_search(n).await?;
         }
+        self.index_catches_up().await?;
         self.compare_states().await
     }
 
@@ -524,6 +526,8 @@ impl World {
                 descending: want.descending,
                 ..Filter::default()
             },
+            // A phrase: its words stand together.
+            search: want.text.as_ref().map(|text| format!("\"{text}\"")),
             ..Query::default()
         };
         for _ in 0..500 {

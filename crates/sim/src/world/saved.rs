@@ -41,6 +41,9 @@ impl SavedScript {
             let _ = writeln!(out, "    \"{name}\": {value},");
         }
         let _ = writeln!(out, "    \"snapshot_bytes\": {},", script.snapshot_bytes);
+        if script.search {
+            out.push_str("    \"search\": true,\n");
+        }
         let _ = writeln!(out, "    \"nets\": {},", lines(&script.nets)?);
         let _ = writeln!(out, "    \"steps\": {}", lines(&script.steps)?);
         out.push_str("  }\n}\n");

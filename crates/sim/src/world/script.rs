@@ -83,6 +83,9 @@ pub struct Script {
     pub segment_bytes: u64,
     /// Log bytes between snapshots.
     pub snapshot_bytes: usize,
+    /// There is a search index.
+    #[serde(default)]
+    pub search: bool,
     /// Networks.
     pub nets: Vec<NetPlan>,
     /// What happens, in order.
@@ -420,6 +423,9 @@ impl fmt::Display for Script {
             "chance {}, segments of {} bytes, a snapshot every {}",
             self.seed, self.segment_bytes, self.snapshot_bytes
         )?;
+        if self.search {
+            writeln!(f, "with a search index")?;
+        }
         for (n, net) in self.nets.iter().enumerate() {
             let words = [
                 (net.workspace, "workspace", "plain"),
@@ -499,6 +505,7 @@ impl Script {
         let snapshot_bytes = [1500, 4000, 12_000, 1 << 20][pick(&mut c, 4)];
         Script {
             seed,
+            search: one_in(&mut c, 10),
             segment_bytes: if mood.days { 4096 } else { segment_bytes },
             snapshot_bytes: if mood.days { 1500 } else { snapshot_bytes },
             nets: plans,

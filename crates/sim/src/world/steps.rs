@@ -62,7 +62,10 @@ impl World {
             Step::Mods { net, who, act, calm } => self.mods(net % nets, who % 6, act, calm).await?,
             Step::Read { net, who, form, page } => self.read(net % nets, who % 6, form, page).await?,
             Step::Pump => drop(self.pump()),
-            Step::Errand => drop(self.host.run_errand()),
+            Step::Errand => {
+                self.host.run_errand();
+                self.follow_search();
+            }
             Step::Settle => self.observe().await?,
             Step::Look => self.look().await?,
             Step::Pass { ms } => self.time(ms).await?,

@@ -134,6 +134,9 @@ impl Oracle {
 
     /// The payload of an event was overwritten; what it brought went with it if the node says that it is done.
     pub fn redacted(&mut self, seq: u64, done: bool) {
+        if done {
+            self.erased.insert(seq);
+        }
         if self.redacted.insert(seq) && done {
             self.content_redacted(seq);
             self.skills_redacted(seq);

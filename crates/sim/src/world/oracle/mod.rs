@@ -233,6 +233,8 @@ pub struct Oracle {
     pub(crate) receipted: BTreeSet<(u64, Who)>,
     pub(crate) purged: u64,
     pub(crate) redacted: BTreeSet<u64>,
+    /// Those of them of which nothing is left for sure.
+    pub(crate) erased: BTreeSet<u64>,
     /// Steady time of the last look, when everything was quiet.
     pub(crate) looked: u64,
     /// The committed end at that time.
@@ -330,6 +332,7 @@ impl Oracle {
             receipted: BTreeSet::new(),
             purged: 0,
             redacted: BTreeSet::new(),
+            erased: BTreeSet::new(),
             looked: now,
             looked_at: 0,
             looked_input: 0,
