@@ -123,10 +123,14 @@ impl State {
     pub fn replayable(&self, member: MemberId, after: Seq, through: Seq, max: usize) -> Vec<Seq> {
         let mut all: RoaringTreemap = self.pending(member, after, through).take(max).collect();
         let own = self.lists.stream(StreamKey::Source(member));
-        let queueing = self.member(member).map_or(&[][..], |m| m.queueing.as_slice());
+        let mut queueing = self.member(member).map_or(&[][..], |m| m.queueing.as_slice());
+        if bugs::on("replay from before one came") {
+            queueing = ALWAYS;
+        }
         for Received { list, held, .. } in self.streams_of(member).filter(|stream| is_open(stream.held)) {
             let mut seqs = list.iter();
             seqs.advance_to(after.saturating_add(1));
+            let held = if bugs::on("replay from before one came") { ALWAYS } else { held };
             let mut source = Source { seqs, held, queueing, weights: None };
             let wanted = |seq: &Seq| {
                 !own.is_some_and(|own| own.contains(*seq))

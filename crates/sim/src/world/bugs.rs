@@ -20,7 +20,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("index passes over a text", "node: search"),
     ("erased text stays in the index", "node: redaction"),
     ("redelivery of what is over", "node: delivery"),
-    ("full window ends a replay", "node: delivery"),
+    ("replay from before one came", "engine: delivery"),
     ("ephemeral event to outsiders", "node: delivery"),
     ("ephemeral event stored", "engine: emit"),
     ("visibility unchecked in history", "engine: history"),
