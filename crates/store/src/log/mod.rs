@@ -102,6 +102,8 @@ pub(crate) struct Log<D: Disk> {
     /// start again.
     failed: BTreeSet<u32>,
     broken: Option<StoreError>,
+    /// Acknowledged batches that no flush covers and that the end of the segment they were in no longer includes.
+    carried: Vec<Batch>,
     segments_made: u64,
     /// What was written to the open segment and not yet published.
     buf: Vec<u8>,
@@ -383,10 +385,13 @@ impl<D: Disk> Log<D> {
             let inner = self.view.read_inner();
             (inner.open.end, inner.open.last_lsn)
         };
-        let carried = self.read_carried(readable_end)?;
+        // After what an earlier try could not write, if there was one.
+        let mut carried = self.carried.clone();
+        carried.extend(self.read_carried(readable_end)?);
         self.last_lsn = readable_lsn;
         self.begin_segment(carried.iter().map(|batch| batch.bytes() as u64).sum())?;
         self.broken = None;
+        self.carried.clone_from(&carried);
         let again = |batch| Waiting::new(batch, u64::MAX, Flush::Sync);
         let mut group: Vec<Waiting> = carried.into_iter().map(again).collect();
         for waiting in &mut group {
@@ -397,8 +402,15 @@ impl<D: Disk> Log<D> {
         self.commit(&mut group);
         self.failed.extend(failed);
         match group.into_iter().find_map(|waiting| waiting.outcome.and_then(Result::err)) {
-            Some(error) => Err(error),
-            None => Ok(()),
+            Some(error) => {
+                // Nothing may come before them.
+                self.broken.get_or_insert_with(|| error.clone());
+                Err(error)
+            }
+            None => {
+                self.carried.clear();
+                Ok(())
+            }
         }
     }
 

@@ -363,6 +363,7 @@ impl<D: Disk> Opening<D> {
             epochs: scan.epochs,
             failed: BTreeSet::new(),
             broken: None,
+            carried: Vec::new(),
             segments_made: 0,
             buf: Vec::new(),
         };

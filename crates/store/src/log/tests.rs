@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::budget::Budget;
 use crate::class::Class;
-use crate::disk::fault::FaultDisk;
+use crate::disk::fault::{Call, FaultDisk};
 
 const DIR: &str = "/log/std";
 const BODY: &[u8] = b"a body of some length, the same for every record here";
@@ -382,4 +382,28 @@ fn a_crash_between_freeing_and_removing_leaves_no_damage() {
     let log = open(&disk, 2).unwrap().log;
     let left = seqs(&log);
     assert_eq!((left.last(), left.len() < 60), (Some(&200), true));
+}
+
+/// The segment that held them ended before them when the second flush failed, and nobody had them any more.
+#[test]
+fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
+    let disk = FaultDisk::new(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=1, Flush::Sync);
+    commit(&mut log, 2..=3, Flush::Os);
+    disk.fail(Call::Sync, 0, io::ErrorKind::Other, false);
+    let mut batch = Batch::new(1);
+    batch.push(1, 0, 4, 0, BODY).unwrap();
+    log.commit(&mut [Waiting::new(batch, 1, Flush::Sync)]);
+    assert!(log.broken().is_some());
+    for skip in 0..4 {
+        disk.fail(Call::Sync, skip, io::ErrorKind::Other, false);
+        let _ = log.reopen();
+        disk.heal();
+    }
+    log.reopen().unwrap();
+    assert_eq!(seqs(&log), vec![1, 2, 3]);
+    disk.crash();
+    let log = open(&disk, 2).unwrap().log;
+    assert_eq!(seqs(&log), vec![1, 2, 3], "they are flushed now");
 }
