@@ -314,6 +314,7 @@ impl World {
             self.nets[n].oracle.shown_is_committed()?;
             self.read_letters(n).await?;
             self.compare_pushes(n)?;
+            self.nets[n].oracle.emits_that_passed_are_there()?;
             for (to, event) in std::mem::take(&mut self.nets[n].signals) {
                 self.nets[n].oracle.passed(to, &event)?;
             }
