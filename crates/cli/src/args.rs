@@ -1,9 +1,9 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, backup, bench, channel, completions, config, dead, direct, doctor, explain, group, history, inbox, invoke,
-    man, me, mods, network, redact, repair, resource, restore, search, send, service, stdio, tail, thread, tool, up,
-    verify, who, work,
+    ack, audit, backup, bench, browser, channel, completions, config, dead, direct, doctor, explain, group, history,
+    inbox, invoke, man, me, member, mods, network, redact, repair, resource, restore, search, send, service, session,
+    stdio, tail, thread, tool, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -41,6 +41,12 @@ pub(crate) struct Global {
     /// Name to speak as (RIALTO_AGENT); joins by itself
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub(crate) speak_as: Option<String>,
+    /// End the session of a live agent of that name; without it a command speaks beside it or is refused
+    #[arg(long, global = true)]
+    pub(crate) takeover: bool,
+    /// Code of an invitation to join with (RIALTO_INVITE)
+    #[arg(long, global = true, value_name = "CODE")]
+    pub(crate) invite: Option<Secret>,
     /// JSON on standard output; one object per line where output goes on
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -71,6 +77,19 @@ pub(crate) enum Command {
     Ack(ack::Ack),
     /// Who is there
     Who(who::Who),
+    /// Members: roles, names, who belongs to the network
+    #[command(subcommand)]
+    Member(member::Member),
+    /// Sessions of members
+    #[command(subcommand)]
+    Session(session::Session),
+    /// Tokens of a network
+    #[command(subcommand)]
+    Token(network::Token),
+    /// Who managed the network, when, what and from where
+    Audit(audit::Audit),
+    /// Print a link that opens the node in the operator's browser
+    Browser(browser::Browser),
     /// You: what you mute, when your mail waits, what you are called
     #[command(subcommand)]
     Me(me::Me),

@@ -1,7 +1,9 @@
 //! What every command starts from: the options, the node it talks to, and the voice it talks with.
 //!
-//! Rule of voices: `--as NAME` speaks as NAME. Without it, reading is done as the operator when the run file gives us
-//! its secret and nobody handed us a token; everything else is said as `human:<user>`.
+//! Rule of voices: `--as NAME` speaks as NAME, else a command is `human:<user>` on the machine of the node and asks for a name
+//! elsewhere. Looking at the network as a whole (history, search, who) is done as the operator when the run file gives us its
+//! secret and nobody handed us a token or a name. With the operator's secret a command speaks beside the live session of a
+//! member and ends nothing; `--takeover` ends it.
 
 use crate::args::Global;
 use crate::env::{self, Env};
@@ -127,25 +129,43 @@ impl Context {
         let http = if http.network().is_none() { http.with_network(Some(network.clone())) } else { http };
         let file = SessionFile::of(&self.data_dir()?, &network, &address, &http.endpoint().base());
         let by_choice = self.spoken_name().is_some();
+        let takeover = self.global.takeover;
         let options = JoinOptions {
             // A person at a shell reads history; only a name that was chosen has an inbox that fills.
             receive: (!by_choice).then(|| "log".to_owned()),
+            takeover: Some(takeover),
+            invite: self.invite(),
             ..JoinOptions::new(address)
         };
-        let speaker = Speaker { door: node.with_credential(http), options, file };
-        let http = match speaker.file.read() {
+        let operator = node.token.is_none() && node.admin.is_some() && options.invite.is_none();
+        let mut speaker =
+            Speaker { door: node.with_credential(http), options, file, beside: !takeover && self.invite().is_none() };
+        let http = match speaker.file.read().filter(|_| !takeover) {
             Some(kept) => speaker.door.clone().with_bearer(kept.session_id.expose()),
-            None => speaker.join(None).await?,
+            None => {
+                let (http, told) = speaker.enter(None).await?;
+                told.iter().for_each(|text| self.out.hint(text));
+                http
+            }
         };
-        Ok(Voice { http, speaker: Some(speaker), data: None })
+        // Once is enough: whoever takes the name back keeps it.
+        speaker.options.takeover = Some(false);
+        Ok(Voice { http, speaker: Some(speaker), data: operator.then(|| self.data_dir()).transpose()? })
     }
 
-    /// The canonical address this command speaks as.
+    /// The canonical address this command speaks as: on another machine the name of this one's user means nothing.
     pub(crate) fn speaker_address(&self) -> Result<String, CliError> {
         match self.spoken_name() {
             Some(name) => speaker_address(&name),
-            None => Ok(format!("human:{}", place::user_name(&self.env))),
+            None if self.node()?.is_here() => Ok(format!("human:{}", place::user_name(&self.env))),
+            None => Err(CliError::usage("say as whom to speak to a node on another machine")
+                .next("give a name with --as NAME or RIALTO_AGENT")),
         }
+    }
+
+    /// The code of an invitation to join with.
+    pub(crate) fn invite(&self) -> Option<Secret> {
+        self.global.invite.clone().or_else(|| self.env.get(env::INVITE).map(Secret::from))
     }
 
     fn spoken_name(&self) -> Option<String> {
@@ -154,6 +174,11 @@ impl Context {
 }
 
 impl Node {
+    /// Whether it is on this machine.
+    fn is_here(&self) -> bool {
+        self.run.is_some() || rialto_client::Endpoint::parse(&self.url).is_ok_and(|endpoint| endpoint.is_loopback())
+    }
+
     /// An HTTP client without credential.
     fn http(&self) -> Result<Http, CliError> {
         Ok(Http::new(&self.url)?.with_network(self.network.clone()))
@@ -200,6 +225,8 @@ struct Speaker {
     door: Http,
     options: JoinOptions,
     file: SessionFile,
+    /// What opens the door may speak for the member beside its own session.
+    beside: bool,
 }
 
 impl Voice {
@@ -219,11 +246,16 @@ impl Voice {
         if !session_is_over(&error) {
             return Err(error.into());
         }
-        if let Some(speaker) = &self.speaker {
-            self.http = speaker.join(self.http.bearer()).await?;
+        let run = self.data.as_deref().map(RunFile::read).transpose()?.flatten();
+        if let Some(speaker) = &mut self.speaker {
+            if let Some(run) = run {
+                let door = Http::new(&run.url)?.with_network(speaker.door.network().map(str::to_owned));
+                speaker.door = door.with_bearer(run.admin_secret.expose());
+            }
+            let stale = self.http.bearer().cloned();
+            self.http = speaker.enter(stale.as_ref()).await?.0;
             return Ok(());
         }
-        let run = self.data.as_deref().map(RunFile::read).transpose()?.flatten();
         match run {
             Some(run) if Some(&run.admin_secret) != self.http.bearer() => {
                 let network = self.http.network().map(str::to_owned);
@@ -252,16 +284,44 @@ impl Voice {
     }
 }
 
+impl Voice {
+    /// The session spoken with, unless the operator speaks for the member.
+    pub(crate) fn session(&self) -> Option<Secret> {
+        let kept = self.speaker.as_ref()?.file.read()?;
+        (self.http.bearer() == Some(&kept.session_id)).then_some(kept.session_id)
+    }
+}
+
 impl Speaker {
+    /// A way to speak as this name: beside whoever has it if that is allowed, else with a session of its own.
+    /// Gives also what there is to tell about it.
+    async fn enter(&self, stale: Option<&Secret>) -> Result<(Http, Option<String>), CliError> {
+        if self.beside {
+            let http = self.door.clone().with_agent(Some(self.options.address.clone()));
+            match http.me().await {
+                Ok(me) if me.get("left").and_then(Value::as_bool) != Some(true) => return Ok((http, None)),
+                Ok(_) => {}
+                Err(error) if !session_is_over(&error) => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+        self.join(stale).await
+    }
+
     /// A session for this name: one that another command has made meanwhile, else a new one.
-    async fn join(&self, stale: Option<&Secret>) -> Result<Http, CliError> {
+    async fn join(&self, stale: Option<&Secret>) -> Result<(Http, Option<String>), CliError> {
         let lock = self.file.lock()?;
         if let Some(kept) = self.file.read()
             && Some(&kept.session_id) != stale
+            && self.options.takeover != Some(true)
         {
-            return Ok(self.door.clone().with_bearer(kept.session_id.expose()));
+            return Ok((self.door.clone().with_bearer(kept.session_id.expose()), None));
         }
-        let joined = self.door.join(&self.options).await?;
+        let joined = self.door.join(&self.options).await.map_err(|error| in_use(error, &self.options.address))?;
+        let told = joined.took_over.as_ref().map(|ended| {
+            let with = ended.get("token").and_then(Value::as_str).map(|label| format!(", made with token {label}"));
+            format!("this ended the live session of {}{}", joined.address, with.unwrap_or_default())
+        });
         self.file.write(&Kept {
             address: joined.address,
             network: joined.network_id,
@@ -269,8 +329,18 @@ impl Speaker {
             session_id: joined.session_id.clone(),
         })?;
         drop(lock);
-        Ok(self.door.clone().with_bearer(joined.session_id.expose()))
+        Ok((self.door.clone().with_bearer(joined.session_id.expose()), told))
     }
+}
+
+/// Says how to go on when a name is somebody's who is there.
+fn in_use(error: ClientError, address: &str) -> CliError {
+    let taken = matches!(&error, ClientError::Api(api) if api.known() == Some(ErrorCode::AddressTaken));
+    let error = CliError::from(error);
+    if !taken {
+        return error;
+    }
+    error.next(format!("speak as somebody else with --as, or end the session of {address} with --takeover"))
 }
 
 fn session_is_over(error: &ClientError) -> bool {

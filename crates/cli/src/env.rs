@@ -8,6 +8,8 @@ pub(crate) const URL: &str = "RIALTO_URL";
 pub(crate) const TOKEN: &str = "RIALTO_TOKEN";
 /// Whom commands speak as.
 pub(crate) const AGENT: &str = "RIALTO_AGENT";
+/// The code of an invitation to join with.
+pub(crate) const INVITE: &str = "RIALTO_INVITE";
 /// The data directory.
 pub(crate) const DATA: &str = "RIALTO_DATA";
 /// The network to speak to.
@@ -15,7 +17,7 @@ pub(crate) const NETWORK: &str = "RIALTO_NETWORK";
 /// The configuration file.
 pub(crate) const CONFIG: &str = "RIALTO_CONFIG";
 /// Variables that are not settings.
-pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, DATA, NETWORK, CONFIG];
+pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, INVITE, DATA, NETWORK, CONFIG];
 
 /// A copy of the environment; tests make their own.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use crate::place::{RunFile, RunNetwork};
 use crate::render;
 use crate::settings::Settings;
 use rialto_model::ErrorCode;
-use rialto_model::network::{Policy, Preset};
+use rialto_model::network::Preset;
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, OpenError};
@@ -89,6 +89,12 @@ impl Running {
         .await
         .map_err(|e| open_error(settings, e))?;
         let (network, made) = default_network(&node, settings).await?;
+        // Open is what this run is, not what is stored.
+        if settings.network.open {
+            network.open_for_this_run();
+        } else {
+            node.refuse_strangers();
+        }
         if network.damage().is_none() {
             set_mods(&network, settings).await?;
         }
@@ -119,17 +125,17 @@ impl Running {
             streams: TaskTracker::new(),
         };
         let streams = app.streams.clone();
-        let browser_link = app.browser_code().map(|code| format!("{url}/browser?code={}", code.expose()));
+        let browser_link = app.browser_link(&url);
         let serving = tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
         let agents = start_agents(&node, &network, settings, &stop)?;
         start_mods(&network, settings, &stop, &agents);
         let now = network.settings();
-        let fresh_token = made.filter(|_| settings.network.token.is_none() && now.policy != Policy::Open);
+        let fresh_token = made.filter(|_| settings.network.token.is_none() && !network.is_open());
         let about = About {
             listen,
             url,
             network: RunNetwork { id: network.id().to_owned(), name: now.name },
-            open: now.policy == Policy::Open,
+            open: network.is_open(),
             admin_secret: node.admin_secret().expose().into(),
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
@@ -202,7 +208,6 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
     };
     let Some(network) = default else {
         let mut wish = CreateNetwork::named(&settings.network.name, Preset::Workspace);
-        wish.policy = if settings.network.open { Policy::Open } else { Policy::Token };
         wish.token = chosen;
         let (network, token) = node.create_network(wish).await.map_err(refused)?;
         limit_members(&network, settings).await?;
@@ -213,9 +218,6 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
         return Ok((network, None));
     }
     limit_members(&network, settings).await?;
-    if settings.network.open && network.settings().policy != Policy::Open {
-        network.admin(AdminOp::Settings(serde_json::json!({ "policy": "open" }))).await.map_err(refused)?;
-    }
     if let Some(token) = chosen.filter(|t| !network.has_token(&t.sha256())) {
         node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
     }

@@ -5,7 +5,7 @@ use crate::exit::CliError;
 use rialto_client::Secret;
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What a running node tells the commands of the same user (sheet section 18).
@@ -74,13 +74,14 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), CliError> {
     if let Some(parent) = path.parent() {
         private_dir(parent)?;
     }
-    let aside = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&aside).map_err(fail)?;
-    file.write_all(text.as_bytes()).map_err(fail)?;
-    file.write_all(b"\n").map_err(fail)?;
-    drop(file);
-    std::fs::rename(&aside, path).map_err(fail)
+    // Under a name that nobody can have made before, so that nobody else has it open.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut aside = tempfile::Builder::new().prefix(&name).suffix(".tmp").tempfile_in(folder).map_err(fail)?;
+    aside.write_all(text.as_bytes()).map_err(fail)?;
+    aside.write_all(b"\n").map_err(fail)?;
+    aside.persist(path).map(drop).map_err(|error| fail(error.error))
 }
 
 /// Makes a directory (and its parents) that only its owner can enter; an existing one is left as it is.

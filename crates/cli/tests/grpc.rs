@@ -208,7 +208,7 @@ async fn the_seven_unary_calls() {
     let request = pb::JoinRequest { network: network.clone(), agent_id, credentials, options, ..Default::default() };
     let alice = client.join(request).await.unwrap().into_inner();
     assert_eq!((alice.network_id.as_str(), alice.address.as_str()), (network.as_str(), "agent:alice"));
-    assert_eq!((alice.role.as_str(), alice.status.as_str(), alice.verification), ("master", "online", 0));
+    assert_eq!((alice.role.as_str(), alice.status.as_str(), alice.verification), ("member", "online", 0));
     assert_eq!((alice.heartbeat_ms, alice.offline_after_ms, alice.window), (30_000, 60_000, 17));
     assert!(!alice.session_id.is_empty() && !alice.head_id.is_empty());
     let bob = join(&mut client, &node.token, "bob").await;

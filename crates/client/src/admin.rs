@@ -76,6 +76,53 @@ impl Http {
         self.node_call(Method::POST, &format!("ws/{}/invitations", encode(network)), Some(wish)).await
     }
 
+    /// Invitations that can still be used; never their codes.
+    pub async fn invitations(&self, network: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::GET, &format!("ws/{}/invitations", encode(network)), None).await
+    }
+
+    /// Takes an invitation back: whoever joined with it has to join again.
+    pub async fn revoke_invitation(&self, network: &str, id: &str) -> Result<Value, ClientError> {
+        let path = format!("ws/{}/invitations/{}", encode(network), encode(id));
+        self.node_call(Method::DELETE, &path, None).await
+    }
+
+    /// Members with their sessions; never a secret.
+    pub async fn members(&self, network: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::GET, &under(network, "/members"), None).await
+    }
+
+    /// Removes a member.
+    pub async fn remove_member(&self, network: &str, address: &str) -> Result<Value, ClientError> {
+        self.node_call(Method::DELETE, &under(network, &format!("/members/{}", encode(address))), None).await
+    }
+
+    /// Frees a name.
+    pub async fn release_member(&self, network: &str, address: &str) -> Result<Value, ClientError> {
+        let path = under(network, &format!("/members/{}/release", encode(address)));
+        self.node_call(Method::POST, &path, None).await
+    }
+
+    /// Ends a member's sessions, or one of them.
+    pub async fn end_sessions(&self, network: &str, address: &str, number: Option<u64>) -> Result<Value, ClientError> {
+        let only = number.map(|number| format!("?session={number}")).unwrap_or_default();
+        let path = under(network, &format!("/members/{}/sessions{only}", encode(address)));
+        self.node_call(Method::DELETE, &path, None).await
+    }
+
+    /// Who managed the network, since a time and by whom.
+    pub async fn audit(&self, network: &str, since: Option<u64>, actor: Option<&str>) -> Result<Value, ClientError> {
+        let since = since.map(|since| format!("since={since}"));
+        let actor = actor.map(|actor| format!("actor={}", encode(actor)));
+        let query: Vec<String> = since.into_iter().chain(actor).collect();
+        self.node_call(Method::GET, &under(network, &format!("/audit?{}", query.join("&"))), None).await
+    }
+
+    /// A link for the operator's browser: {url, expires_in_s}.
+    pub async fn browser_link(&self) -> Result<Value, ClientError> {
+        self.node_call(Method::POST, "admin/browser", None).await
+    }
+
     /// Labels, roles and ends of a network's tokens; never the tokens.
     pub async fn tokens(&self, network: &str) -> Result<Value, ClientError> {
         self.node_call(Method::GET, &under(network, "/tokens"), None).await

@@ -39,6 +39,8 @@ pub struct Http {
     endpoint: Endpoint,
     network: Option<String>,
     bearer: Option<Secret>,
+    /// As whom to speak, where the credential speaks for more than one.
+    agent: Option<String>,
 }
 
 /// The answer to one sent event: the event as committed, and what the node says about it.
@@ -117,12 +119,18 @@ impl Http {
             .enable_http1()
             .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new()).build(https);
-        Ok(Http { client, endpoint, network: None, bearer: None })
+        Ok(Http { client, endpoint, network: None, bearer: None, agent: None })
     }
 
     /// The same client presenting this credential.
     pub fn with_bearer(mut self, bearer: impl Into<Secret>) -> Http {
         self.bearer = Some(bearer.into());
+        self
+    }
+
+    /// The same client speaking as this member, where its credential speaks for more than one.
+    pub fn with_agent(mut self, agent: Option<String>) -> Http {
+        self.agent = agent;
         self
     }
 
@@ -357,6 +365,9 @@ impl Http {
             .header("user-agent", concat!("rialto/", env!("CARGO_PKG_VERSION")));
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", format!("Bearer {}", bearer.expose()));
+        }
+        if let Some(agent) = &self.agent {
+            request = request.header("x-agent-name", agent);
         }
         for (name, value) in headers {
             request = request.header(*name, value);

@@ -17,6 +17,10 @@ pub struct JoinOptions {
     pub bearer: Option<Secret>,
     /// Sent inside the join as `credentials.token`.
     pub token: Option<Secret>,
+    /// The code of an invitation, sent inside the join as `credentials.invite`.
+    pub invite: Option<Secret>,
+    /// Whether a live session of this name may be ended; the node's rule when absent.
+    pub takeover: Option<bool>,
     /// The session of an earlier join; presenting it keeps it.
     pub session_id: Option<Secret>,
     /// `observer` or `master`; `member` when absent.
@@ -64,7 +68,13 @@ impl JoinOptions {
         };
         let text = |t: &Option<String>| t.clone().map(Value::from);
         let list = |l: &Vec<String>| (!l.is_empty()).then(|| json!(l));
-        put("credentials", self.token.as_ref().map(|t| json!({ "token": t.expose() })));
+        let secrets = [("token", &self.token), ("invite", &self.invite)];
+        let secrets: serde_json::Map<String, Value> = secrets
+            .into_iter()
+            .filter_map(|(name, secret)| Some((name.to_owned(), json!(secret.as_ref()?.expose()))))
+            .collect();
+        put("credentials", (!secrets.is_empty()).then_some(Value::Object(secrets)));
+        put("takeover", self.takeover.map(Value::Bool));
         put("session_id", self.session_id.as_ref().map(|s| json!(s.expose())));
         put("role", text(&self.role));
         put("agent_type", text(&self.agent_type));
@@ -87,6 +97,9 @@ pub struct Joined {
     pub network_id: String,
     /// The canonical address we now speak as.
     pub address: String,
+    /// The session that this join ended, if somebody was there.
+    #[serde(default)]
+    pub took_over: Option<Value>,
     /// The role that was granted.
     #[serde(default)]
     pub role: String,

@@ -15,12 +15,13 @@ use crate::profile;
 use crate::record::{Change, EventRecord};
 use crate::redaction::{self, Copies};
 use crate::resources;
+use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::state::State;
 use crate::tick;
 use rialto_model::address::Address;
-use rialto_model::network::{Delivery, Durability, Policy, SessionBinding, Settings, Status, Takeover, Token};
+use rialto_model::network::{Delivery, Durability, Names, Policy, SessionBinding, Settings, Status, Takeover, Token};
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -40,6 +41,10 @@ pub enum AdminOp {
     Member(String, crate::Wishes),
     /// Deletes a member.
     Remove(String),
+    /// Frees a name: nobody owns it any more.
+    Release(String),
+    /// Ends a member's sessions, or the one with this number.
+    EndSessions(String, Option<u64>),
     /// Sets a group's members.
     SetGroup(String, Vec<String>),
     /// Deletes a group.
@@ -72,6 +77,8 @@ pub enum AdminOp {
     Invite(Value, [u8; 32]),
     /// Ends an invitation; only who knows its secret, if that is given.
     EndInvite(String, Option<[u8; 32]>),
+    /// Something was done that is no record of its own: only that it was is recorded. What, and to what.
+    Noted(&'static str, Option<String>),
     /// Makes a channel that belongs to nobody.
     CreateChannel(String),
     /// Takes a resource away, by its address.
@@ -108,6 +115,7 @@ pub(crate) fn decide(
             if !state.book.tokens.iter().any(|t| &t.label == label) {
                 return Err(Fault::new(ErrorCode::UnknownTarget, format!("no token {label:?}")));
             }
+            rights::token_revoked(state, label, fx);
             fx.change(Change::TokenRevoked { label: label.clone() });
             Ok(json!({ "label": label, "status": "revoked" }))
         }
@@ -123,14 +131,14 @@ pub(crate) fn decide(
         }
         AdminOp::Remove(name) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
-            let numbers = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
             let new_master = membership::remove(state, id, "recipient_left", now, fx)
                 .and_then(|m| state.member(m))
                 .map(|m| m.address.clone());
             live.presence.remove(id);
-            fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
             Ok(json!({ "status": "removed", "new_master": new_master }))
         }
+        AdminOp::Release(name) => release(state, name, fx),
+        AdminOp::EndSessions(name, number) => end_sessions(state, name, *number, fx),
         AdminOp::SetGroup(name, members) => set_group(state, name, members, fx),
         AdminOp::DeleteGroup(name) => {
             if !state.book.groups.contains_key(name.as_str()) {
@@ -157,6 +165,7 @@ pub(crate) fn decide(
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
         AdminOp::Unregister(address) => resources::withdraw(state, live, address, now, fx),
         AdminOp::ReviseProfile { skill, mods_chosen } => profile::revise(state, *skill, *mods_chosen, now, fx),
+        AdminOp::Noted(..) => Ok(Value::Null),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;
             channels::may_create(state, name)?;
@@ -177,6 +186,28 @@ pub(crate) fn decide(
 
 fn not_member(name: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))
+}
+
+/// Frees an owned name, or a former one. Its member stays one; whoever joins with the network's token next takes it over.
+fn release(state: &State, name: &str, fx: &mut Effects) -> Result<Value, Fault> {
+    let address = Address::parse_in(name, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{name:?}: {e}")))?;
+    let known = membership::find_named(state, name).and_then(|id| state.member(id)).map(|m| m.address.clone());
+    let former = state.book.former.contains_key(address.as_str());
+    let name: Box<str> = if former { address.as_str().into() } else { known.ok_or_else(|| not_member(name))? };
+    fx.change(Change::Released { name: name.clone() });
+    Ok(json!({ "address": name, "status": "released" }))
+}
+
+fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects) -> Result<Value, Fault> {
+    let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
+    let all = state.member(id).into_iter().flat_map(|m| &m.sessions).map(|s| s.number);
+    let numbers: Vec<u64> = all.filter(|n| number.is_none_or(|only| only == *n)).collect();
+    if let (Some(number), true) = (number, numbers.is_empty()) {
+        return Err(Fault::new(ErrorCode::UnknownTarget, format!("{name} has no session {number}")));
+    }
+    rights::void(id, numbers.clone(), fx);
+    Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "ended": numbers }))
 }
 
 fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) -> Result<Value, Fault> {
@@ -278,6 +309,8 @@ fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
         }
         "blob_bytes_max" => s.blob_bytes_max = value.as_u64()?,
         "ttl_ms" => s.ttl_ms = value.as_u64().filter(|n| *n > 0 && *n <= 30 * 24 * 3600 * 1000)?,
+        "token_manages" => s.token_manages = value.as_bool()?,
+        "names" => s.names = Names::from_wire(text?)?,
         "require_audience" => s.require_audience = value.as_bool()?,
         "channel_post_open" => s.channel_post_open = value.as_bool()?,
         "unverified_openagents" => s.unverified_openagents = value.as_bool()?,

@@ -8,7 +8,7 @@ use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
 use crate::route::StreamKey;
-use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
+use crate::state::{Channel, DeadLetter, Ended, Group, Hold, MemberId, Receipt, State, Unstored, close, is_open, open};
 use crate::work;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Delivery;
@@ -241,7 +241,7 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::SessionIssued { member, session, keep_others } => {
             if !keep_others {
-                end_sessions(state, *member, false, |_| true);
+                end_sessions(state, *member, Ended::Taken, |_| true);
             }
             if let Some(m) = state.book.members.get_mut(*member as usize) {
                 m.sessions.push(session.clone());
@@ -249,10 +249,28 @@ fn change(state: &mut State, change: &Change) {
             }
             state.book.next_session = state.book.next_session.max(session.number + 1);
         }
-        Change::SessionEnded { member, numbers, expired } => {
-            end_sessions(state, *member, *expired, |n| numbers.contains(&n));
+        Change::SessionEnded { member, numbers, expired, voided } => {
+            let why = match (expired, voided) {
+                (_, true) => Ended::Voided,
+                (true, false) => Ended::Expired,
+                (false, false) => Ended::Taken,
+            };
+            end_sessions(state, *member, why, |n| numbers.contains(&n));
         }
-        Change::Role { member, role } => with_member(state, *member, |m| m.role = *role),
+        Change::SessionCapped { member, number, cap } => with_member(state, *member, |m| {
+            m.sessions.iter_mut().filter(|s| s.number == *number).for_each(|s| s.cap = Some(*cap));
+        }),
+        Change::SessionsUsed { members, at } => {
+            members.iter().for_each(|member| with_member(state, *member, |m| m.used_at = *at));
+        }
+        Change::Released { name } => released(state, name),
+        Change::Audited { entry } => {
+            state.book.audit.push_back(entry.as_ref().clone());
+            while state.book.audit.len() > crate::audit::ENTRIES_MAX {
+                state.book.audit.pop_front();
+            }
+        }
+        Change::Role { member, role } => with_member(state, *member, |m| m.granted = *role),
         Change::Profile { member, profile } => with_member(state, *member, |m| m.profile = profile.clone()),
         Change::Queueing { member, on, left, receive } => {
             let now = state.monotonic();
@@ -426,7 +444,15 @@ fn settings_changed(state: &mut State, settings: &rialto_model::network::Setting
     state.book.settings = settings.clone();
 }
 
-fn end_sessions(state: &mut State, member: MemberId, expired: bool, ends: impl Fn(u64) -> bool) {
+/// The name is anybody's again who may join; a former name leads to nobody.
+fn released(state: &mut State, name: &str) {
+    if let Some(id) = state.member_id(name) {
+        with_member(state, id, |m| m.hold = Hold::Nothing);
+    }
+    state.book.former.remove(name);
+}
+
+fn end_sessions(state: &mut State, member: MemberId, why: Ended, ends: impl Fn(u64) -> bool) {
     let Some(m) = state.book.members.get_mut(member as usize) else { return };
     let mut ended = Vec::new();
     m.sessions.retain(|s| {
@@ -436,10 +462,14 @@ fn end_sessions(state: &mut State, member: MemberId, expired: bool, ends: impl F
         }
         keep
     });
-    let past = if expired { &mut m.expired } else { &mut m.revoked };
+    let past = match why {
+        Ended::Taken => &mut m.revoked,
+        Ended::Expired => &mut m.expired,
+        Ended::Voided => &mut m.voided,
+    };
     for hash in ended {
         state.sessions.shift_remove(&hash);
-        state.ended.insert(hash, expired);
+        state.ended.insert(hash, (member, why));
         past.push(hash);
         if past.len() > REVOKED_KEPT_MAX {
             state.ended.shift_remove(&past.remove(0));
@@ -468,7 +498,7 @@ fn unseat(state: &mut State, channel: u32, member: MemberId) {
 fn removed(state: &mut State, member: MemberId) {
     let channels: Vec<u32> = state.member(member).map(|m| m.seats.keys().copied().collect()).unwrap_or_default();
     channels.into_iter().for_each(|c| unseat(state, c, member));
-    end_sessions(state, member, false, |_| true);
+    end_sessions(state, member, Ended::Taken, |_| true);
     if let Some(m) = state.book.members.get_mut(member as usize) {
         m.removed = true;
         m.left = true;

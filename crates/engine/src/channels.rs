@@ -37,7 +37,7 @@ pub(crate) fn visible<'a>(state: &'a State, name: &str, member: MemberId) -> Res
 }
 
 fn is_master(state: &State, member: MemberId) -> bool {
-    state.member(member).is_some_and(|m| m.role == Role::Master)
+    state.member(member).is_some_and(|m| m.role() == Role::Master)
 }
 
 pub(crate) fn manages(state: &State, member: MemberId, channel: &Channel) -> bool {

@@ -122,6 +122,7 @@ pub(crate) fn resolve_room(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<u32, Fault> {
+    crate::emit::is_active(state)?;
     let present = |id: &MemberId| state.member(*id).is_some_and(Member::is_present);
     let peer = find_named(state, peer)
         .filter(present)

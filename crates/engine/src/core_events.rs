@@ -193,7 +193,7 @@ impl State {
         let text = |key: &str| filter.get(key).and_then(Value::as_str);
         let agents: Vec<Value> = self
             .roster()
-            .filter(|(_, m)| text("role").is_none_or(|r| m.role.as_str() == r))
+            .filter(|(_, m)| text("role").is_none_or(|r| m.role().as_str() == r))
             .filter(|(id, _)| text("status").is_none_or(|s| self.status_text(live, *id, now) == s))
             .filter(|(_, m)| text("capability").is_none_or(|c| m.profile.capabilities.iter().any(|have| have == c)))
             .filter(|(_, m)| {
@@ -240,7 +240,7 @@ impl State {
 
     /// Channels this member may know of, in order of making.
     pub fn visible_channels(&self, viewer: Option<MemberId>) -> impl Iterator<Item = (u32, &crate::state::Channel)> {
-        let master = viewer.and_then(|id| self.member(id)).is_some_and(|m| m.role == rialto_model::Role::Master);
+        let master = viewer.and_then(|id| self.member(id)).is_some_and(|m| m.role() == rialto_model::Role::Master);
         (0u32..).zip(&self.book.channels).filter(move |(id, c)| {
             let sits = viewer.and_then(|v| self.member(v)).is_some_and(|m| m.sits_in(*id));
             c.status != ChannelStatus::Deleted && (!c.private || sits || master || viewer.is_none())
@@ -258,7 +258,7 @@ impl State {
         let mut entry = serde_json::to_value(&m.profile).unwrap_or_default();
         if let Some(map) = entry.as_object_mut() {
             map.insert("address".into(), json!(m.address));
-            map.insert("role".into(), json!(m.role.as_str()));
+            map.insert("role".into(), json!(m.role().as_str()));
             map.insert("status".into(), json!(self.status_text(live, id, now)));
             map.insert("verification".into(), json!(m.verification));
             map.insert("joined_at".into(), json!(m.joined_at));

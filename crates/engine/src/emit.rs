@@ -30,6 +30,8 @@ use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault, Milli
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// Ids that the node makes from a key and its sender begin so: others would answer to somebody else's key.
+pub(crate) const KEYED_PREFIX: &str = "http:";
 /// Mail lives at most this long whatever the sender says.
 pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 
@@ -38,6 +40,8 @@ pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 pub(crate) struct Draft<'d, 'a> {
     pub(crate) envelope: &'d Envelope<'a>,
     pub(crate) member: MemberId,
+    /// What the sender may do by the session it shows.
+    pub(crate) role: Role,
     pub(crate) address: Cow<'d, str>,
     pub(crate) metadata: Metadata<'a>,
     pub(crate) target: Cow<'d, str>,
@@ -119,7 +123,7 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         let shown = accepted.event.as_ref().map(|e| e.event.source().to_owned());
         let known = state.member(member);
         let address = known.map(|m| m.address.to_string()).or(shown).unwrap_or_default();
-        presence_signal(state, live, &address, known.map_or(Role::Member, |m| m.role), true, now, fx);
+        presence_signal(state, live, &address, known.map_or(Role::Member, Member::role), true, now, fx);
     }
     Ok(accepted)
 }
@@ -139,8 +143,9 @@ fn emitted<'d, 'a>(
 ) -> Result<Accepted, Stop> {
     let envelope = input.envelope;
     core_events::check_type(state, &envelope.kind, &envelope.target)?;
-    may_emit(state, member, envelope)?;
-    let mut draft = draft(state, input, member, address, metadata)?;
+    let role = state.role_of(input.caller, member, now);
+    may_emit(state, member, role, envelope, input.caller.keyed)?;
+    let mut draft = Draft { role, ..draft(state, input, member, address, metadata)? };
     let rewritten = || {
         ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
             || draft.metadata.get("work").is_some()
@@ -267,6 +272,9 @@ fn sender<'s>(
         Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), Cow::Owned(who.to_owned())))
     };
     let mut principal = state.principal(caller, None, now)?;
+    if principal == Principal::Operator && said.is_some() {
+        principal = state.principal(caller, said, now)?;
+    }
     let mut label = None;
     if let Principal::Holder { claimed, token } = principal {
         let Some(who) = said.or(claimed.as_deref()) else {
@@ -343,7 +351,7 @@ fn observer_may(kind: &str) -> bool {
 }
 
 /// Status of the network and role of the sender.
-fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<(), Fault> {
+fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>, keyed: bool) -> Result<(), Fault> {
     let kind = envelope.kind.as_ref();
     let reads = matches!(
         kind,
@@ -356,7 +364,7 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
         Status::Archived if reads => {}
         Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
     }
-    let observer = state.member(member).is_some_and(|m| m.role == Role::Observer);
+    let observer = role == Role::Observer;
     if observer && !observer_may(kind) {
         return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
     }
@@ -367,6 +375,10 @@ fn may_emit(state: &State, member: MemberId, envelope: &Envelope<'_>) -> Result<
     };
     if observer && matches!(kind, "network.channel.join" | "network.channel.leave") && for_others() {
         return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers seat only themselves"));
+    }
+    if !keyed && envelope.id.as_deref().is_some_and(|id| id.starts_with(KEYED_PREFIX)) {
+        let text = format!("ids that begin with {KEYED_PREFIX} are made from the header Idempotency-Key");
+        return Err(Fault::new(ErrorCode::InvalidEvent, text).field("id"));
     }
     if envelope
         .id
@@ -480,6 +492,7 @@ fn draft<'d, 'a>(
     Ok(Draft {
         envelope,
         member,
+        role: state.member(member).map_or(Role::Observer, Member::role),
         address,
         metadata,
         target,

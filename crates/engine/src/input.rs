@@ -52,6 +52,8 @@ pub struct Caller {
     pub claimed: Option<Box<str>>,
     /// How it speaks.
     pub dialect: Option<Dialect>,
+    /// Its event's id was made from a key of the sender's by the node.
+    pub keyed: bool,
     /// A stream that has joined: nothing else is looked at.
     pub stream: Option<SessionRef>,
     /// The trace that the request belongs to; its events do, unless they say otherwise.
@@ -195,6 +197,8 @@ impl Accepted {
 /// What happens besides records: never durable, after the commit.
 #[derive(Debug, Clone)]
 pub enum Effect {
+    /// A credential that no session was made with has ended: whoever reads with it is to be refused.
+    CredentialEnded,
     /// An event for whoever is there.
     Signal {
         /// The event.

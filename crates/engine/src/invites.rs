@@ -5,17 +5,16 @@
 
 use crate::channels;
 use crate::emit::{self, Draft};
-use crate::input::{Accepted, Caller, Clock, Effects, Emit, Stop};
+use crate::input::{Accepted, Clock, Effects, Emit, Stop};
 use crate::membership::find_named;
 use crate::presence::Live;
-use crate::principal::Principal;
 use crate::record::{Change, EventRecord};
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::state::{ChannelId, MemberId, State};
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
-use rialto_model::network::{Policy, Preset, SessionBinding};
+use rialto_model::network::Policy;
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -318,6 +317,9 @@ pub(crate) fn end(
 ) -> Result<Value, Fault> {
     let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > now.wall;
     let invite = state.book.invites.get(id).filter(knows).ok_or_else(invalid)?;
+    if secret.is_none() {
+        crate::rights::invite_revoked(state, id, fx);
+    }
     if secret.is_some() {
         tell(state, invite, REJECTED, &json!({ "invitation_id": id }), now, fx);
     }
@@ -343,26 +345,6 @@ pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
 }
 
 impl State {
-    /// Whether the caller may change the workspace: the operator, masters, humans of a workspace, and where sessions are
-    /// not asked for, whoever holds a token that is not narrowed.
-    pub fn may_manage(&self, caller: &Caller, now: Clock) -> bool {
-        match self.principal(caller, None, now) {
-            Ok(Principal::Operator) => true,
-            Ok(Principal::Member(id)) => self.member(id).is_some_and(|m| {
-                m.role == Role::Master || m.is_human() && self.book.settings.profile == Preset::Workspace
-            }),
-            Ok(Principal::Holder { .. }) | Err(_) => self.may_rotate(caller, now),
-        }
-    }
-
-    /// Whether the caller may replace the workspace's token: the operator, and where sessions are not asked for, whoever
-    /// holds one that is not narrowed.
-    pub fn may_rotate(&self, caller: &Caller, now: Clock) -> bool {
-        let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
-        let lax = self.book.settings.session_binding == SessionBinding::Lax;
-        caller.operator || lax && token.is_some_and(|t| t.role.is_none() && t.agent.is_none())
-    }
-
     /// Invitations as they are shown: all, or those for one address. Never their secrets.
     pub fn invitations(&self, only: Option<&str>) -> Vec<Value> {
         let mine = |i: &Invite| only.is_none_or(|only| i.invitee.as_deref() == Some(only));

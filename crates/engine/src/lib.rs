@@ -15,6 +15,7 @@ pub mod monotonic;
 pub mod record;
 pub mod redaction;
 pub mod resources;
+mod rights;
 pub mod rooms;
 pub mod route;
 mod server_events;
@@ -25,6 +26,7 @@ pub mod work;
 
 mod admin;
 mod apply;
+pub mod audit;
 mod channels;
 pub mod conversations;
 mod core_events;
@@ -209,6 +211,21 @@ impl Engine {
             effects.undo(mark);
         }
         result
+    }
+
+    /// Decides an act of who is not sure to be the operator, and records who did it.
+    pub fn admin_by(
+        &mut self,
+        op: &AdminOp,
+        by: audit::By<'_>,
+        now: Clock,
+        effects: &mut Effects,
+    ) -> Result<serde_json::Value, Fault> {
+        self.state.may_act(op, by.caller, now)?;
+        let entry = audit::entry(&self.state, op, audit::actor(&self.state, by.caller, now), by.from, now);
+        let result = self.admin(op, now, effects)?;
+        effects.change(entry);
+        Ok(result)
     }
 
     /// Decides what time alone brings: expiry, dead letters, presence.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the checks run in the sheet's order and the first failure decides.
 
+use crate::audit;
 use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
@@ -11,12 +12,13 @@ use crate::mods::external::{Step, serve};
 use crate::mods::{self, external};
 use crate::presence::{Live, SESSION_IDLE_MS};
 use crate::record::{Change, Record};
+use crate::rights::{self, Brings};
 use crate::server_events;
-use crate::state::{ChannelId, Member, MemberId, Session, State};
+use crate::state::{ChannelId, Hold, Invited, Member, MemberId, Session, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::member::{Profile, Receive};
 use rialto_model::metadata::Metadata;
-use rialto_model::network::{Policy, Preset, Status, Takeover};
+use rialto_model::network::{Policy, Preset, Status, Takeover, Token};
 use rialto_model::{ErrorCode, Fault, Role, Seq, Visibility, limits};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,6 +44,10 @@ struct Wish {
     receive: Option<Receive>,
     server_host: Option<String>,
     working_dir: Option<String>,
+    /// A person's session opens another one instead of going on.
+    new_session: bool,
+    /// Whether a live session of the name may be ended; so it is unless it says no.
+    takeover: Option<bool>,
 }
 
 /// Decides a `network.agent.join`.
@@ -61,7 +67,12 @@ pub(crate) fn join(
     }
     let address = renamed_since(state, input, joining_address(state, input, &wish)?);
     let mut known = state.member_id(address.as_str());
-    let Admission { level, freed, invite } = admit(state, input, &address, known, now)?;
+    let Admission { level, freed, invite, brings } = admit(state, input, &address, known, now)?;
+    if let Some((id, name)) = known.filter(|id| spares(state, live, input, &wish, *id, now)).zip(Some(&address)) {
+        let since = state.member(id).and_then(|m| m.sessions.last()).map(|s| s.created_at);
+        let text = format!("{name} is connected, and this join does not take over");
+        return Err(Fault::new(ErrorCode::AddressTaken, text).details(json!({ "session_since": since })).into());
+    }
     guard(state, live, input, &address, known, level, now)?;
     let window = match wish.window {
         None => limits::WINDOW_DEFAULT,
@@ -82,7 +93,7 @@ pub(crate) fn join(
         Resume::Unknown if input.caller.is_compat() => Some(0),
         Resume::Unknown => return Err(ErrorCode::CursorUnknown.into()),
     };
-    let token = input.proofs.tokens.iter().chain(&input.caller.bearer).find_map(|t| state.token(t, now));
+    let token = shown_token(state, input, address.as_str(), now);
     let receive = wish.receive.unwrap_or(if input.caller.is_compat() && state.has_mod("persistence") {
         Receive::Log
     } else {
@@ -95,31 +106,67 @@ pub(crate) fn join(
     let head = state.book.head + fx.events();
     let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
     let old = known.and_then(|id| state.member(id));
-    let invited = invite.as_ref().and_then(|id| state.book.invites.get(id));
-    let cap = [token.and_then(|t| t.role), invited.map(|i| i.role)].into_iter().flatten().max();
-    let role = granted_role(state, known, &wish, &address, cap);
-    let record = member_record(old, &address, &wish, role, level, receive, head, state.stamp(now.wall));
+    let invited = invite.as_ref().and_then(|id| Some((id, state.book.invites.get(id)?)));
+    let human = matches!(address.entity(), Entity::Human(_));
+    let shown = kept_session(state, input, known, now);
+    let kept = shown.filter(|_| !(human && wish.new_session));
+    let from = shown.and_then(|number| state.session(known?, number));
+    let asked = wish.role.as_deref().and_then(Role::from_wire).filter(|role| *role == Role::Observer);
+    // Roles are ordered from the most to the least powerful. A session that goes on, or one that it opened, may not become
+    // more than it was.
+    let current = from.and_then(|session| session.cap);
+    let brought = if from.is_some() { current } else { token.and_then(|t| t.role).max(invited.map(|(_, i)| i.role)) };
+    let cap = brought.max(asked);
+    let record = member_record(old, &address, &wish, level, receive, head, state.stamp(now.wall));
     check_profile(&record.profile)?;
-    let record = Member { lax: input.caller.is_compat(), token: token.map(|t| t.label.clone()), ..record };
-    let kept = kept_session(state, input, known);
+    let record = Member {
+        lax: input.caller.is_compat(),
+        token: token.map(|t| t.label.clone()),
+        cap: if human && cap.is_some() { weakest(old, kept, cap) } else { cap },
+        hold: state.held(old, &address, brings),
+        used_at: now.steady.max(1),
+        ..record
+    };
+    let lowered = crate::bugs::on("role lowered by a join") && asked.is_some();
+    let record = Member { granted: if lowered { Role::Observer } else { record.granted }, ..record };
+    let role = cap.map_or(record.granted, |cap| record.granted.max(cap));
     let (session, issued) = match kept {
         Some(number) => (SessionRef { member: id, number }, false),
         None => (SessionRef { member: id, number: state.book.next_session }, true),
     };
-    let human = matches!(address.entity(), Entity::Human(_));
-    if issued && human && old.is_some_and(|m| m.sessions.len() >= limits::HUMAN_SESSIONS_MAX) {
+    let full = issued && human && old.is_some_and(|m| m.sessions.len() >= limits::HUMAN_SESSIONS_MAX);
+    if full && !input.caller.operator {
         return Err(ErrorCode::TooManySessions.into());
+    }
+    if let Some(oldest) = old.filter(|_| full).and_then(|m| m.sessions.first()).map(|s| s.number) {
+        fx.change(Change::SessionEnded { member: id, numbers: vec![oldest], expired: false, voided: false });
+        let code = ErrorCode::SessionRevoked;
+        fx.after.push(Effect::Revoked { member: id, numbers: vec![oldest], code });
     }
     let address_text: Box<str> = address.as_str().into();
     fx.change(Change::Joined { member: id, record: Box::new(record) });
     if issued {
-        let fresh = Session { sha256: input.fresh_session, number: session.number, created_at: state.stamp(now.wall) };
+        let fresh = Session {
+            sha256: input.fresh_session,
+            number: session.number,
+            created_at: state.stamp(now.wall),
+            began: Some(now.steady),
+            // What a session opens ends with what that session ends with.
+            token: from.map_or_else(|| token.map(|t| t.label.as_str().into()), |from| from.token.clone()),
+            invited: match from {
+                Some(from) => from.invited.clone(),
+                None => invited.map(|(id, invite)| Invited { by: id.clone(), inviter: invite.inviter }),
+            },
+            cap,
+        };
         fx.change(Change::SessionIssued { member: id, session: fresh, keep_others: human });
         let taken: Vec<u64> =
             old.filter(|_| !human).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
         if !taken.is_empty() {
             fx.after.push(Effect::Revoked { member: id, numbers: taken, code: ErrorCode::SessionRevoked });
         }
+    } else if let Some(cap) = cap.filter(|cap| current != Some(*cap)) {
+        fx.change(Change::SessionCapped { member: id, number: session.number, cap });
     }
     let mut seats: Vec<String> = wish.channels.unwrap_or_default();
     if state.book.settings.profile == Preset::Workspace && old.is_none() && state.channel_id(DEFAULT_CHANNEL).is_some()
@@ -136,6 +183,8 @@ pub(crate) fn join(
     }
     let pending =
         if receive == Receive::Queue { state.pending(id, resume_after.unwrap_or(0), Seq::MAX).count() } else { 0 };
+    let ended = old.filter(|m| issued && !human && live.is_online(id, now) && !m.sessions.is_empty());
+    let took_over = ended.and_then(|m| m.sessions.last()).map(|s| json!({ "since": s.created_at, "token": s.token }));
     if live.came(id, now) {
         server_events::presence_signal(state, live, &address_text, role, true, now, fx);
     }
@@ -148,9 +197,29 @@ pub(crate) fn join(
     accepted.says(json!({
         "network_id": state.book.id, "address": address_text, "agent_name": address.bare_name(), "role": role.as_str(),
         "status": "online", "verification": level, "heartbeat_ms": 30_000, "offline_after_ms": crate::presence::OFFLINE_AFTER_MS,
-        "window": window, "head_id": Value::Null, "pending": pending,
+        "window": window, "head_id": Value::Null, "pending": pending, "took_over": took_over,
     }));
     Ok(accepted)
+}
+
+/// Whether the join would end a session of somebody who is there, and does not want to.
+fn spares(state: &State, live: &Live, input: &Emit<'_>, wish: &Wish, id: MemberId, now: Clock) -> bool {
+    let Some(member) = state.member(id).filter(|m| !m.is_human() && !m.sessions.is_empty()) else { return false };
+    let there = member.is_present() && live.is_online(id, now);
+    wish.takeover == Some(false) && there && kept_session(state, input, Some(id), now).is_none()
+}
+
+/// The least that the sessions of a person are capped to: one of them that is not capped may do all.
+fn weakest(old: Option<&Member>, kept: Option<u64>, cap: Option<Role>) -> Option<Role> {
+    let others = old.into_iter().flat_map(|m| &m.sessions).filter(|s| Some(s.number) != kept);
+    others.map(|s| s.cap).fold(cap, Option::min)
+}
+
+/// The token that a join shows and that speaks for its address: the one for that name, if there is one.
+fn shown_token<'s>(state: &'s State, input: &Emit<'_>, address: &str, now: Clock) -> Option<&'s Token> {
+    let shown = || input.proofs.tokens.iter().chain(&input.caller.bearer).filter_map(|t| state.token(t, now));
+    let speaks = || shown().filter(|t| t.speaks_for(address));
+    speaks().find(|t| t.agent.is_some()).or_else(|| speaks().next())
 }
 
 /// Step 2: the address parses and may be joined under.
@@ -197,7 +266,7 @@ fn same_address(state: &State, a: &str, b: &str) -> bool {
 /// Whoever was renamed and comes back under its old name, with its session, joins as who it is now.
 fn renamed_since(state: &State, input: &Emit<'_>, address: Address) -> Address {
     let Some(id) = state.book.former.get(address.as_str()).copied() else { return address };
-    let current = state.member(id).filter(|_| kept_session(state, input, Some(id)).is_some());
+    let current = state.member(id).filter(|_| shows_session(state, input, Some(id)).is_some());
     current.and_then(|m| Address::parse_in(&m.address, &state.network).ok()).unwrap_or(address)
 }
 
@@ -214,7 +283,7 @@ fn guard(
     let stamp = state.stamp(now.wall);
     let kind = input.envelope.kind.as_ref();
     if external::concerns(state, &input.answers) {
-        let role = known.and_then(|id| state.member(id)).map(|m| m.role);
+        let role = known.and_then(|id| state.member(id)).map(Member::role);
         let sender = external::Sender {
             address: address.as_str(),
             member: known,
@@ -265,6 +334,8 @@ struct Admission {
     freed: bool,
     /// The invitation that is used.
     invite: Option<Box<str>>,
+    /// What the name is taken with.
+    brings: Brings,
 }
 
 /// Steps 3 to 9.
@@ -294,7 +365,7 @@ fn admit(
     }
     let member = known.and_then(|id| state.member(id));
     let shown: Vec<&[u8; 32]> = proofs.tokens.iter().chain(&input.caller.bearer).collect();
-    let owns_session = kept_session(state, input, known).is_some();
+    let owns_session = kept_session(state, input, known, now).is_some();
     let invite = proofs.invite.as_ref().and_then(|hash| invites::usable(state, hash, address.as_str(), now));
     let member_now = member.is_some_and(|m| !m.left);
     let missing = |invites_only: bool| match (proofs.invite.is_some(), invites_only) {
@@ -303,16 +374,13 @@ fn admit(
         (false, false) => Fault::new(ErrorCode::TokenRequired, "this network wants its token"),
     };
     match settings.policy {
-        Policy::Open => {}
+        _ if state.is_open() => {}
         _ if input.caller.operator => {}
-        Policy::Token => {
+        Policy::Token | Policy::Open => {
             let token = shown.iter().find_map(|t| state.token(t, now));
             match token {
-                Some(token) => {
-                    if !token.speaks_for(address.as_str()) {
-                        return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
-                    }
-                }
+                Some(_) if shown_token(state, input, address.as_str(), now).is_some() => {}
+                Some(_) => return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent")),
                 None if owns_session => {}
                 // An invitation stands in for the token.
                 None if invite.is_some() => {}
@@ -333,20 +401,41 @@ fn admit(
     if known.is_none() && state.members.len() >= settings.max_members.min(limits::MEMBERS_MAX) {
         return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the members it may have"));
     }
+    let brings = brings(state, input, address, invite.as_deref(), now);
+    if !owns_session {
+        state.may_take(address, member, brings)?;
+    }
     let freed = match member {
-        Some(member) if !owns_session => frees_name(state, member, input, now)?,
+        Some(member) if !owns_session => frees_name(state, member, input, brings, now)?,
         _ => false,
     };
     // A member that is there needs no invitation; one into a channel still seats it.
     let seats = |id: &str| state.book.invites.get(id).is_some_and(|i| i.channel.is_some());
     let invite = invite.filter(|id| !member_now || seats(id));
-    Ok(Admission { level, freed, invite })
+    Ok(Admission { level, freed, invite, brings })
+}
+
+/// What a join shows for the name it wants.
+fn brings(state: &State, input: &Emit<'_>, address: &Address, invite: Option<&str>, now: Clock) -> Brings {
+    let token = shown_token(state, input, address.as_str(), now);
+    let invite = invite.and_then(|id| state.book.invites.get(id));
+    let bound = token.is_some_and(|t| t.agent.is_some());
+    let named = invite.is_some_and(|i| i.invitee.as_deref() == Some(address.as_str()));
+    let proves = input.proofs.level > 0 || bound || named;
+    let hold = match token {
+        _ if proves || invite.is_some() => Hold::Owned,
+        Some(token) if token.role.is_some_and(|role| role > Role::Member) => Hold::Narrowed,
+        Some(_) => Hold::Token,
+        None if input.caller.operator => Hold::Token,
+        None => Hold::Nothing,
+    };
+    Brings { hold, proves, operator: input.caller.operator }
 }
 
 /// Step 9: whether somebody who does not show the current session may have the name; true if its owner was away too long.
-fn frees_name(state: &State, member: &Member, input: &Emit<'_>, now: Clock) -> Result<bool, Fault> {
+fn frees_name(state: &State, member: &Member, input: &Emit<'_>, brings: Brings, now: Clock) -> Result<bool, Fault> {
     let taken = |how: &str| Fault::new(ErrorCode::AddressTaken, format!("{} is in use: {how}", member.address));
-    if input.caller.operator || input.proofs.level > 0 {
+    if brings.operator || brings.proves {
         return Ok(false);
     }
     if member.verification > 0 {
@@ -385,29 +474,19 @@ fn level_fault(required: u8, presented: u8) -> Fault {
     Fault::new(ErrorCode::VerificationRequired, format!("verification level {required} is needed")).details(details)
 }
 
-/// The current session, if the join presents it: then nothing rotates.
-fn kept_session(state: &State, input: &Emit<'_>, known: Option<MemberId>) -> Option<u64> {
+/// The current session, if the join presents it and what it was made with still holds: then nothing rotates.
+fn kept_session(state: &State, input: &Emit<'_>, known: Option<MemberId>, now: Clock) -> Option<u64> {
+    let number = shows_session(state, input, known)?;
+    let session = state.session(known?, number)?;
+    state.expired_credential(session, now).is_none().then_some(number)
+}
+
+/// The session of this member that the join presents.
+fn shows_session(state: &State, input: &Emit<'_>, known: Option<MemberId>) -> Option<u64> {
     let shown = [input.caller.session.as_ref(), input.caller.bearer.as_ref()];
     shown.into_iter().flatten().find_map(|hash| {
         state.sessions.get(hash).filter(|(member, _)| Some(*member) == known).map(|(_, number)| *number)
     })
-}
-
-fn granted_role(state: &State, known: Option<MemberId>, wish: &Wish, address: &Address, cap: Option<Role>) -> Role {
-    let wanted = wish.role.as_deref().and_then(Role::from_wire);
-    let current = known.and_then(|id| state.member(id)).map(|m| m.role);
-    let is_agent = !matches!(address.entity(), Entity::Human(_));
-    let first_agent = state.book.settings.profile == Preset::Workspace
-        && is_agent
-        && !state.roster().any(|(id, m)| Some(id) != known && !m.is_human());
-    let role = match (wanted, current) {
-        (Some(Role::Observer), _) => Role::Observer,
-        (_, Some(current)) => current,
-        (_, None) if first_agent => Role::Master,
-        (_, None) => Role::Member,
-    };
-    // Roles are ordered from the most to the least powerful.
-    cap.map_or(role, |cap| role.max(cap))
 }
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one record")]
@@ -415,7 +494,6 @@ fn member_record(
     old: Option<&Member>,
     address: &Address,
     wish: &Wish,
-    role: Role,
     level: u8,
     receive: Receive,
     head: Seq,
@@ -436,7 +514,9 @@ fn member_record(
     }
     Member {
         address: address.as_str().into(),
-        role,
+        granted: old.map_or(Role::Member, |m| m.granted),
+        cap: None,
+        hold: old.map_or(Hold::Token, |m| m.hold),
         verification: level,
         profile,
         joined_at: old.map_or(at, |m| m.joined_at),
@@ -450,6 +530,8 @@ fn member_record(
         sessions: old.map(|m| m.sessions.clone()).unwrap_or_default(),
         revoked: old.map(|m| m.revoked.clone()).unwrap_or_default(),
         expired: old.map(|m| m.expired.clone()).unwrap_or_default(),
+        voided: old.map(|m| m.voided.clone()).unwrap_or_default(),
+        used_at: old.map_or(0, |m| m.used_at),
         queueing,
         seats: old.map(|m| m.seats.clone()).unwrap_or_default(),
         groups: old.map(|m| m.groups.clone()).unwrap_or_default(),
@@ -462,7 +544,9 @@ fn member_record(
 /// What is stored of a join: no credentials, no session.
 fn join_payload(payload: &str) -> String {
     let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return "{}".to_owned() };
-    for secret in ["credentials", "session_id", "token", "resume_after", "replay", "window", "acks"] {
+    for secret in
+        ["credentials", "session_id", "token", "resume_after", "replay", "window", "acks", "new_session", "takeover"]
+    {
         map.remove(secret);
     }
     Value::Object(map).to_string()
@@ -480,12 +564,12 @@ pub(crate) fn leave(
     let Some(member) = state.member(id) else { return Err(ErrorCode::NotAMember.into()) };
     let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
-    let (address, role) = (member.address.clone(), member.role);
+    let (address, role) = (member.address.clone(), member.role());
     let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     serve::left(state, live, id, now, fx);
     fx.change(Change::Queueing { member: id, on: false, left: true, receive: member.receive });
-    fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: false });
+    fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: false, voided: false });
     if !forget {
         crate::work::owner_left(state, id, now, fx);
     }
@@ -508,12 +592,15 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
     crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
     crate::resources::orphaned(state, id, fx);
+    rights::member_removed(state, id, fx);
     fx.change(Change::Removed { member: id });
+    // Where the network's token manages, some agent always does; elsewhere the operator makes masters.
     let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());
-    if member.role != Role::Master || others().any(|(_, m)| m.role == Role::Master) {
+    let succeeded = state.book.settings.token_manages && member.granted == Role::Master;
+    if !succeeded || others().any(|(_, m)| m.granted == Role::Master) {
         return None;
     }
-    let members = || others().filter(|(_, m)| m.role == Role::Member);
+    let members = || others().filter(|(_, m)| m.role() == Role::Member);
     let (successor, _) = members().find(|(_, m)| m.is_present()).or_else(|| members().next())?;
     fx.change(Change::Role { member: successor, role: Role::Master });
     Some(successor)
@@ -528,25 +615,24 @@ pub(crate) fn remove_agent(
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
-    let by = state.member(draft.member);
-    let workspace = state.book.settings.profile == Preset::Workspace;
-    let allowed = by.is_some_and(|m| m.role == Role::Master || workspace && m.is_human());
-    if !allowed {
-        return Err(
-            Fault::new(ErrorCode::Forbidden, "only a master (in a workspace, any human) removes members").into()
-        );
+    if !state.manages(draft.member, draft.role) {
+        return Err(Fault::new(
+            ErrorCode::Forbidden,
+            "only the operator and masters, whom the operator makes, remove members",
+        )
+        .into());
     }
     let name =
         ["address", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(Value::as_str).unwrap_or_default();
     let id = find_named(state, name)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
-    let numbers: Vec<u64> = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
+    let entry = audit::entry(state, &crate::AdminOp::Remove(name.to_owned()), draft.address.as_ref().into(), None, now);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
+    fx.change(entry);
     serve::left(state, live, id, now, fx);
     let new_master =
         remove(state, id, "recipient_left", now, fx).and_then(|m| state.member(m)).map(|m| m.address.clone());
     live.presence.remove(id);
-    fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
     let mut result = json!({ "status": "removed" });
     if let (Some(address), Some(map)) = (new_master, result.as_object_mut()) {
         map.insert("new_master".into(), json!(address));
@@ -636,7 +722,7 @@ pub(crate) fn guest(
     if !may_be_joined(&parsed) {
         return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
     }
-    let Admission { level, freed: false, .. } = admit(state, input, &parsed, known, now)? else {
+    let Admission { level, freed: false, brings, .. } = admit(state, input, &parsed, known, now)? else {
         return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")));
     };
     let old = known.and_then(|id| state.member(id));
@@ -644,11 +730,12 @@ pub(crate) fn guest(
     let cap =
         token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
     let wish = Wish::default();
-    let role = granted_role(state, known, &wish, &parsed, cap);
     let (head, stamp) = (state.book.head, state.stamp(now.wall));
     let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
-    let record = member_record(old, &parsed, &wish, role, level, receive, head, stamp);
-    let record = Box::new(Member { lax: true, token, ..record });
+    let record = member_record(old, &parsed, &wish, level, receive, head, stamp);
+    // Whoever only ever names itself has no session that a name could belong to.
+    let hold = old.map_or(brings.hold, |old| old.hold.max(brings.hold));
+    let record = Box::new(Member { lax: true, token, cap, hold, ..record });
     let mut records = vec![Record::from(Change::Joined { member: id, record })];
     if let Some(channel) = state.channel_id(DEFAULT_CHANNEL).filter(|_| old.is_none()) {
         records.push(Record::from(Change::Seated { channel, member: id }));
@@ -677,13 +764,14 @@ pub(crate) fn enroll(
     }
     let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);
     let wish = Wish { agent_type: agent_type.map(str::to_owned), ..Wish::default() };
-    let role = granted_role(state, None, &wish, &parsed, None);
+    let first = !state.roster().any(|(_, m)| !m.is_human()) && !matches!(parsed.entity(), Entity::Human(_));
+    let granted = if state.book.settings.token_manages && first { Role::Master } else { Role::Member };
     let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
-    let record = member_record(None, &parsed, &wish, role, 0, receive, state.book.head, state.stamp(now.wall));
+    let record = member_record(None, &parsed, &wish, 0, receive, state.book.head, state.stamp(now.wall));
     check_profile(&record.profile)?;
-    fx.change(Change::Joined { member: id, record: Box::new(Member { lax: true, ..record }) });
+    fx.change(Change::Joined { member: id, record: Box::new(Member { granted, lax: true, ..record }) });
     if let Some(channel) = state.channel_id(DEFAULT_CHANNEL) {
         fx.change(Change::Seated { channel, member: id });
     }
-    Ok(json!({ "address": parsed.as_str(), "role": role.as_str() }))
+    Ok(json!({ "address": parsed.as_str(), "role": granted.as_str() }))
 }

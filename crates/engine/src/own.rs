@@ -9,8 +9,9 @@ use crate::input::{Clock, Effects};
 use crate::membership;
 use crate::presence::Live;
 use crate::record::Change;
+use crate::rights::Brings;
 use crate::server_events;
-use crate::state::{ChannelId, Member, MemberId, State, close, open};
+use crate::state::{ChannelId, Hold, Member, MemberId, State, close, open};
 use rialto_model::address::Address;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
@@ -96,11 +97,25 @@ pub(crate) fn decide(
     let Some(member) = state.member(by).filter(|m| m.is_present()) else { return Err(ErrorCode::NotAMember.into()) };
     emit::guard_request(state, live, KIND, by, now)?;
     let token = member.token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label));
+    if let Some(name) = &wishes.name {
+        may_be_called(state, by, member, name)?;
+    }
     if wishes.name.is_some() && token.is_some_and(|t| t.agent.is_some()) {
         let text = "the operator gave this name with its token: only the operator changes it";
         return Err(Fault::new(ErrorCode::Forbidden, text).field("name"));
     }
     change(state, live, by, wishes, now, fx).map(drop)
+}
+
+/// A member calls itself what is nobody's: no former name of another, no name that is the same as an owned one.
+fn may_be_called(state: &State, by: MemberId, member: &Member, name: &str) -> Result<(), Fault> {
+    let prefix = member.address.split_once(':').map_or("agent", |(prefix, _)| prefix);
+    let full = if name.contains(':') { name.to_owned() } else { format!("{prefix}:{name}") };
+    let Ok(address) = Address::parse_in(&full, &state.network) else { return Ok(()) };
+    if address.as_str() == member.address.as_ref() || state.book.former.get(address.as_str()) == Some(&by) {
+        return Ok(());
+    }
+    state.may_take(&address, None, Brings { hold: Hold::Token, proves: false, operator: false })
 }
 
 /// The changes themselves, whoever wants them. Gives the address from here on.
@@ -260,6 +275,7 @@ impl State {
         map.insert("former".into(), json!(m.former));
         map.insert("channels".into(), json!(names(&mut m.seats.keys().filter(|c| m.sits_in(**c)))));
         map.insert("muted".into(), json!(names(&mut m.muted.iter())));
+        map.extend(m.left.then(|| ("left".to_owned(), json!(true))));
         map.entry("dnd").or_insert(Value::Bool(false));
         map.insert("pending".into(), json!(self.pending_count(id)));
         entry

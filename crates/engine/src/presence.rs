@@ -11,7 +11,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// A call within this time counts as being there.
 pub(crate) const OFFLINE_AFTER_MS: Millis = 60_000;
 /// A session without any call for this long ends.
-pub(crate) const SESSION_IDLE_MS: Millis = 24 * 3600 * 1000;
+pub(crate) const SESSION_IDLE_MS: Millis = DAY_MS;
+/// A session of a person without any call for this long ends.
+pub(crate) const PERSON_SESSION_IDLE_MS: Millis = 30 * DAY_MS;
+/// A session ends this long after it began.
+pub(crate) const SESSION_AGE_MS: Millis = 30 * DAY_MS;
+/// A session of a person ends this long after it began.
+pub(crate) const PERSON_SESSION_AGE_MS: Millis = 90 * DAY_MS;
+/// That sessions are used is recorded this often.
+pub(crate) const USED_EVERY_MS: Millis = 3600 * 1000;
+const DAY_MS: Millis = 24 * 3600 * 1000;
 
 /// Whether one member is there.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,6 +128,8 @@ pub struct Live {
     pub(crate) rested_until: Option<Millis>,
     /// When sessions that rest were last looked for, steady time.
     pub(crate) archived_at: Option<Millis>,
+    /// Tokens whose time was over at the last tick.
+    pub(crate) expired_tokens: usize,
     /// Messages of agents in a row, by channel.
     pub(crate) streaks: BTreeMap<ChannelId, u64>,
     /// When open work was last heard of by progress that is never stored, steady time.

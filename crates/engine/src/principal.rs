@@ -3,7 +3,8 @@
 //! Invariant: every source is bound here; no face decides who is who.
 
 use crate::input::{Caller, Clock};
-use crate::state::{Member, MemberId, State};
+use crate::rights::voided;
+use crate::state::{Ended, Member, MemberId, Session, State, Strangers};
 use rialto_model::network::{Policy, SessionBinding};
 use rialto_model::{ErrorCode, Fault};
 
@@ -42,22 +43,23 @@ impl State {
     /// Finds out who calls.
     pub fn principal(&self, caller: &Caller, claimed: Option<&str>, now: Clock) -> Result<Principal, Fault> {
         if let Some(stream) = caller.stream {
-            let live = self
-                .member(stream.member)
-                .is_some_and(|m| !m.removed && m.sessions.iter().any(|s| s.number == stream.number));
-            return if live { Ok(Principal::Member(stream.member)) } else { Err(revoked()) };
+            let there = self.member(stream.member).is_some_and(|m| !m.removed);
+            let session = self.session(stream.member, stream.number).filter(|_| there).ok_or_else(revoked)?;
+            return self.expired_credential(session, now).map_or(Ok(Principal::Member(stream.member)), Err);
         }
         let claimed = claimed.or(caller.claimed.as_deref());
         if let Some(session) = &caller.session {
-            let Some((id, _)) = self.sessions.get(session) else { return Err(self.stale(session)) };
-            return self.own_session(*id, claimed);
+            let Some(found) = self.sessions.get(session) else { return Err(self.stale(session)) };
+            return self.own_session(*found, claimed, now);
         }
         if caller.operator {
-            return Ok(Principal::Operator);
+            // The operator speaks as a member beside its sessions.
+            let member = claimed.and_then(|address| self.known_as(address));
+            return Ok(member.map_or(Principal::Operator, Principal::Member));
         }
         let Some(bearer) = &caller.bearer else { return self.unproved(claimed) };
-        if let Some((member, _)) = self.sessions.get(bearer) {
-            return self.own_session(*member, claimed);
+        if let Some(found) = self.sessions.get(bearer) {
+            return self.own_session(*found, claimed, now);
         }
         if let Some(token) = self.token(bearer, now) {
             let named = token.address();
@@ -65,19 +67,32 @@ impl State {
                 return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
             }
             let claimed = claimed.or(named.as_deref());
+            // A token for one name speaks as its member beside that member's sessions.
+            let own = claimed.filter(|_| named.is_some()).and_then(|address| self.named_or_twin(address));
+            if let Some(id) = own.filter(|id| self.member(*id).is_some_and(|m| !m.removed)) {
+                return Ok(Principal::Member(id));
+            }
             return self.by_token(claimed, Some(token.label.clone()));
         }
         if self.ended.contains_key(bearer) {
             return Err(self.stale(bearer));
         }
-        if self.book.settings.policy == Policy::Open {
+        if self.is_open() {
             return self.unproved(claimed);
         }
         Err(Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here"))
     }
 
     /// Whoever shows a session speaks as its member, and as nobody else.
-    fn own_session(&self, id: crate::state::MemberId, claimed: Option<&str>) -> Result<Principal, Fault> {
+    fn own_session(
+        &self,
+        (id, number): (MemberId, u64),
+        claimed: Option<&str>,
+        now: Clock,
+    ) -> Result<Principal, Fault> {
+        if let Some(fault) = self.session(id, number).and_then(|session| self.expired_credential(session, now)) {
+            return Err(fault);
+        }
         match (claimed, self.member(id)) {
             (Some(claimed), Some(m)) if self.known_as(claimed) != Some(id) => {
                 Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address)).field("source"))
@@ -86,8 +101,23 @@ impl State {
         }
     }
 
+    /// Whether who shows nothing is admitted: the network is open, and this run of the node leaves it so.
+    pub fn is_open(&self) -> bool {
+        match self.strangers {
+            Strangers::Refused => false,
+            Strangers::ByPolicy => self.book.settings.policy == Policy::Open,
+            Strangers::Welcome => true,
+        }
+    }
+
+    fn named_or_twin(&self, address: &str) -> Option<MemberId> {
+        self.member_id(address)
+            .or_else(|| self.member_id(&crate::rights::twin(address)?))
+            .or_else(|| self.known_as(address))
+    }
+
     fn unproved(&self, claimed: Option<&str>) -> Result<Principal, Fault> {
-        if self.book.settings.policy != Policy::Open {
+        if !self.is_open() {
             return Err(Fault::new(ErrorCode::Unauthenticated, "show a session id or a network token as Bearer"));
         }
         self.by_token(claimed, None)
@@ -119,10 +149,29 @@ impl State {
     /// Why a session is not one any more.
     fn stale(&self, session: &[u8; 32]) -> Fault {
         match self.ended.get(session) {
-            Some(true) => Fault::new(ErrorCode::SessionExpired, "this session ended by time: join again"),
-            Some(false) | None => revoked(),
+            Some((_, Ended::Expired)) => {
+                Fault::new(ErrorCode::SessionExpired, "this session ended by time: join again")
+            }
+            Some((_, Ended::Voided)) => voided(),
+            Some((member, Ended::Taken)) => match self.member(*member).and_then(|m| m.sessions.last()) {
+                Some(by) => taken_over(by),
+                None => revoked(),
+            },
+            None => revoked(),
         }
     }
+}
+
+/// Says what ended a session: the join that took it over.
+fn taken_over(by: &Session) -> Fault {
+    let with = match (&by.token, &by.invited) {
+        (Some(label), _) => format!("the token {label:?}"),
+        (None, Some(invited)) => format!("invitation {}", invited.by),
+        (None, None) => "the operator's secret or no token".to_owned(),
+    };
+    let text = format!("this session has ended: another join under its name, with {with}, took it over; join again");
+    let details = serde_json::json!({ "taken_over_at": by.created_at, "token": by.token });
+    Fault::new(ErrorCode::SessionRevoked, text).details(details)
 }
 
 pub(crate) fn revoked() -> Fault {

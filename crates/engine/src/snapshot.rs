@@ -38,6 +38,7 @@ impl State {
             created_by: created_by.clone(),
             settings: settings.clone(),
             tokens: Vec::new(),
+            audit: Default::default(),
             mods: mods.clone(),
             mods_revision: 1,
             members: Vec::new(),

@@ -3,6 +3,7 @@
 //! Invariant: changed by `apply` alone. Maps are ordered or keep insertion order, so iteration is stable.
 //! Not here: presence, rate buckets and other volatile things (`presence`).
 
+use crate::audit::Entry;
 use crate::conversations::NOWHERE;
 use crate::invites::Invite;
 use crate::mods::ModConfig;
@@ -18,7 +19,7 @@ use rialto_model::member::{Profile, Receive};
 use rialto_model::network::{Delivery, Settings, Token};
 use rialto_model::{Millis, NetworkId, Role, Seq};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A member by its number in this network; numbers are never used again.
 pub type MemberId = u32;
@@ -101,6 +102,71 @@ pub struct Session {
     pub number: u64,
     /// When it was made.
     pub created_at: Millis,
+    /// When it was made, monotonic time; not known of sessions of older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Millis>,
+    /// Label of the token it was made with: it ends with that token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
+    /// The invitation it was made with: it ends with that invitation's maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invited: Option<Invited>,
+    /// It may do no more than this role, whatever its member may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Role>,
+}
+
+/// The invitation behind a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invited {
+    /// Its id.
+    pub by: Box<str>,
+    /// Who made it; none is the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inviter: Option<MemberId>,
+}
+
+/// What a name was taken with, from the weakest to the strongest. A weaker credential never takes it over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Hold {
+    /// Nothing: the network is open.
+    Nothing,
+    /// A token for a lesser role.
+    Narrowed,
+    /// The network's token.
+    #[default]
+    Token,
+    /// Proof that it is this member's: a token for the name, a key, an invitation, the operator's word. Nobody else takes it.
+    Owned,
+}
+
+impl Hold {
+    fn is_token(&self) -> bool {
+        *self == Hold::Token
+    }
+}
+
+/// Who shows no credential.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Strangers {
+    /// Is refused, whatever the network's policy.
+    Refused,
+    /// Is admitted where the network is open.
+    #[default]
+    ByPolicy,
+    /// Is admitted.
+    Welcome,
+}
+
+/// Why a session is not one any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Another join took it over, or its member left.
+    Taken,
+    /// It was not used for too long, or is too old.
+    Expired,
+    /// What it was made with, or its membership, was taken away.
+    Voided,
 }
 
 /// One member.
@@ -108,8 +174,15 @@ pub struct Session {
 pub struct Member {
     /// Canonical address.
     pub address: Box<str>,
-    /// What it may do.
-    pub role: Role,
+    /// What the network lets it do.
+    #[serde(rename = "role")]
+    pub granted: Role,
+    /// Its last join brought, or asked for, no more than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Role>,
+    /// What its name was taken with.
+    #[serde(default, skip_serializing_if = "Hold::is_token")]
+    pub hold: Hold,
     /// 0–3.
     pub verification: u8,
     /// What it says of itself.
@@ -139,6 +212,12 @@ pub struct Member {
     /// Hashes of the last sessions that ended by time.
     #[serde(default)]
     pub expired: Vec<[u8; 32]>,
+    /// Hashes of the last sessions whose credential ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voided: Vec<[u8; 32]>,
+    /// When its sessions were last used, monotonic time, to the hour; 0 is not known.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub used_at: Millis,
     /// When mail is queued for it.
     pub queueing: Vec<Interval>,
     /// Channels it sits in, each with the stretches it did.
@@ -172,7 +251,22 @@ mod pairs {
     }
 }
 
+fn is_never(at: &Millis) -> bool {
+    *at == 0
+}
+
 impl Member {
+    /// What it may do now. Roles are ordered from the most to the least powerful.
+    pub fn role(&self) -> Role {
+        self.cap.map_or(self.granted, |cap| self.granted.max(cap))
+    }
+
+    /// What it may do by this session.
+    pub fn role_in(&self, session: u64) -> Role {
+        let cap = self.sessions.iter().find(|s| s.number == session).and_then(|s| s.cap);
+        cap.map_or(self.role(), |cap| self.granted.max(cap))
+    }
+
     /// Whether it takes part now.
     pub fn is_present(&self) -> bool {
         !self.removed && !self.left
@@ -347,6 +441,9 @@ pub struct Book {
     pub receipts: BTreeMap<Seq, Receipt>,
     /// Events whose payload was redacted.
     pub redacted: BTreeSet<Seq>,
+    /// Who managed the network, the newest last.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub audit: VecDeque<Entry>,
     /// Work units: open ones, and ended ones for a while.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<UnitNo, Unit>,
@@ -470,8 +567,8 @@ pub struct State {
     pub(crate) sessions: Index<[u8; 32], (MemberId, u64)>,
     pub(crate) types: Index<Box<str>, u32>,
     pub(crate) threads: Index<(ChannelId, Box<str>), u32>,
-    /// Hashes of ended sessions, and whether each ended by time.
-    pub(crate) ended: Index<[u8; 32], bool>,
+    /// Hashes of ended sessions, whose each was and why it ended.
+    pub(crate) ended: Index<[u8; 32], (MemberId, Ended)>,
     /// `short_lived` by time.
     pub(crate) deaths: BTreeSet<(Millis, Seq)>,
     pub(crate) work: WorkIndex,
@@ -484,6 +581,8 @@ pub struct State {
     pub(crate) free_threads: BTreeSet<u32>,
     /// Some mod runs elsewhere.
     pub(crate) external: bool,
+    /// Whether who shows nothing is admitted: the run of the node has the last word, not the network.
+    pub strangers: Strangers,
 }
 
 impl State {
@@ -504,6 +603,7 @@ impl State {
             rooms_of: BTreeMap::new(),
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
+            strangers: Strangers::default(),
             external: book.mods.iter().any(|m| !m.runs.is_builtin()),
             book,
             lists,
@@ -511,8 +611,11 @@ impl State {
             network,
         };
         for (id, member) in (0..).zip(&state.book.members) {
-            state.ended.extend(member.revoked.iter().map(|hash| (*hash, false)));
-            state.ended.extend(member.expired.iter().map(|hash| (*hash, true)));
+            let past =
+                [(&member.revoked, Ended::Taken), (&member.expired, Ended::Expired), (&member.voided, Ended::Voided)];
+            for (hashes, why) in past {
+                state.ended.extend(hashes.iter().map(|hash| (*hash, (id, why))));
+            }
             if !member.removed {
                 state.members.insert(member.address.clone(), id);
                 for session in &member.sessions {

@@ -10,11 +10,14 @@ use crate::invites;
 use crate::mods::{persistence, workspace};
 use crate::monotonic;
 use crate::own;
-use crate::presence::{Live, Presence, SESSION_IDLE_MS};
+use crate::presence::{
+    Live, PERSON_SESSION_AGE_MS, PERSON_SESSION_IDLE_MS, Presence, SESSION_AGE_MS, SESSION_IDLE_MS, USED_EVERY_MS,
+};
 use crate::record::{Acks, Change, DEAD_NOTICE, Record};
+use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
-use crate::state::{Member, MemberId, State, holds};
+use crate::state::{Member, MemberId, Session, State, holds};
 use crate::work;
 use rialto_model::network::Settings;
 use rialto_model::{ErrorCode, Millis, Seq, limits};
@@ -43,7 +46,8 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
     server_events::presence_changes(state, live, now, fx);
-    end_idle_sessions(state, live, now, fx);
+    rights::end_expired_credentials(state, live, now, fx);
+    end_old_sessions(state, live, now, fx);
     own::end_quiet(state, now, fx);
     bound_bytes(state, fx);
     undeliverable(state, now, fx);
@@ -72,7 +76,7 @@ fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
             p.online = online;
         }
         if let Some(m) = state.member(id) {
-            server_events::presence_signal(state, live, &m.address, m.role, online, now, fx);
+            server_events::presence_signal(state, live, &m.address, m.role(), online, now, fx);
         }
     }
 }
@@ -261,17 +265,35 @@ pub(crate) fn archive_letters(state: &State, recipient: MemberId, now: Clock, fx
     record_end(state, &End { recipient, reason: "archived", seqs }, now, fx);
 }
 
-fn end_idle_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+/// Sessions end when they were not used for long enough, and when they are too old, whatever restarts there were. That they
+/// were used is recorded now and then: after a restart it counts as if they had been used once more in that time.
+fn end_old_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    let mut used = Vec::new();
     for (id, member) in state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
-        // Since a restart, the first tick counts as a call: a session survives the node's absence.
-        let absent = Presence { last_call: now.steady, gone: true, ..Presence::default() };
+        let known =
+            if member.used_at == 0 { now.steady } else { member.used_at.saturating_add(USED_EVERY_MS).min(now.steady) };
+        let absent = Presence { last_call: known, gone: true, ..Presence::default() };
         let Some(p) = live.presence.or_insert(id, absent) else { continue };
+        let last = if p.streams > 0 { now.steady } else { p.last_call };
+        if member.used_at == 0 || last > member.used_at.saturating_add(USED_EVERY_MS) {
+            used.push(id);
+        }
+        let (idle_ms, age_ms) = if member.is_human() {
+            (PERSON_SESSION_IDLE_MS, PERSON_SESSION_AGE_MS)
+        } else {
+            (SESSION_IDLE_MS, SESSION_AGE_MS)
+        };
         let jumped = crate::bugs::on("clock jump ends sessions") && now.wall > now.steady.saturating_add(3_000_000);
-        if p.streams == 0 && (jumped || now.steady >= p.last_call.saturating_add(SESSION_IDLE_MS)) {
-            let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
-            fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true });
+        let idle = p.streams == 0 && (jumped || now.steady >= last.saturating_add(idle_ms));
+        let old = |s: &Session| s.began.is_some_and(|began| now.steady >= began.saturating_add(age_ms));
+        let numbers: Vec<u64> = member.sessions.iter().filter(|s| idle || old(s)).map(|s| s.number).collect();
+        if !numbers.is_empty() {
+            fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true, voided: false });
             fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionExpired });
         }
+    }
+    if !used.is_empty() {
+        fx.change(Change::SessionsUsed { members: used, at: now.steady.max(1) });
     }
 }
 

@@ -89,6 +89,29 @@ words! {
     }
 }
 
+words! {
+    /// When a name belongs to who has it, so that a network token alone does not take it over.
+    Names {
+        /// Once it was taken with more than the network's token.
+        Proved = "proved",
+        /// Always.
+        Owned = "owned",
+    }
+}
+
+impl Names {
+    fn is_proved(&self) -> bool {
+        *self == Names::Proved
+    }
+}
+
+#[allow(clippy::derivable_impls, reason = "the macro makes all words alike, without a default")]
+impl Default for Names {
+    fn default() -> Names {
+        Names::Proved
+    }
+}
+
 /// Settings of a network that an operator may change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the sheet's own names, section 1.1")]
@@ -124,6 +147,12 @@ pub struct Settings {
     pub ttl_ms: Millis,
     /// Kept for ever: its log class is never recycled.
     pub keep_for_ever: bool,
+    /// Whoever holds a network token that is not narrowed manages the network, as clients of workspace servers expect.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub token_manages: bool,
+    /// When a name is owned.
+    #[serde(default, skip_serializing_if = "Names::is_proved")]
+    pub names: Names,
     /// Bytes of content all resources may have together. Written only when it was set, so that states of before it was
     /// known have the same bytes.
     #[serde(default = "blob_bytes_max", skip_serializing_if = "is_blob_bytes_max")]
@@ -156,6 +185,8 @@ impl Settings {
             max_pending_bytes: crate::limits::PENDING_BYTES_MAX,
             ttl_ms: 7 * 24 * 3600 * 1000,
             keep_for_ever: false,
+            token_manages: false,
+            names: Names::Proved,
             blob_bytes_max: blob_bytes_max(),
         }
     }
@@ -167,6 +198,10 @@ fn blob_bytes_max() -> u64 {
 
 fn is_blob_bytes_max(bytes: &u64) -> bool {
     *bytes == blob_bytes_max()
+}
+
+fn is_false(on: &bool) -> bool {
+    !on
 }
 
 fn is_unset(limit: &u64) -> bool {

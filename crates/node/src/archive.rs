@@ -438,7 +438,8 @@ impl<'a> Back<'a> {
             for (id, member) in engine.state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
                 let numbers = member.sessions.iter().map(|s| s.number).collect();
                 body.clear();
-                Record::from(Change::SessionEnded { member: id, numbers, expired: false }).encode(&mut body);
+                Record::from(Change::SessionEnded { member: id, numbers, expired: false, voided: false })
+                    .encode(&mut body);
                 batch.push(KIND_CHANGE, VERSION, engine.state.book.head, 0, &body)?;
             }
             if !batch.is_empty() {

@@ -165,6 +165,11 @@ pub(crate) enum Command {
         member: u32,
         seqs: Vec<Seq>,
     },
+    /// Whether the caller may read here.
+    Admitted {
+        caller: Arc<Caller>,
+        reply: oneshot::Sender<Result<(), Fault>>,
+    },
     Find {
         id: String,
         reply: oneshot::Sender<Result<Found, Fault>>,
@@ -179,6 +184,8 @@ pub(crate) enum Command {
         connection: u64,
     },
     Admin {
+        /// Who acts and from where; the node itself if nobody.
+        by: Option<(Arc<Caller>, Option<String>)>,
         op: AdminOp,
         reply: oneshot::Sender<Result<Value, Fault>>,
     },
@@ -361,7 +368,7 @@ pub enum Look {
 }
 
 /// What only the operator may look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ledger {
     /// The network with its settings.
     Network,
@@ -373,4 +380,8 @@ pub enum Ledger {
     Mods,
     /// Dead letters, dealt with or not, without their events.
     DeadLetters,
+    /// Members with their sessions, without their secrets.
+    Sessions,
+    /// Who managed the network, since a time and of one actor.
+    Audit(rialto_model::Millis, Option<String>),
 }

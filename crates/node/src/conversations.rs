@@ -45,7 +45,7 @@ impl Network {
         before: Option<&str>,
         limit: Option<i64>,
     ) -> Result<Value, Fault> {
-        let (before, limit) = self.listing(before, limit).await?;
+        let (before, limit) = self.listing(caller, before, limit).await?;
         let list = self.look(caller, Look::Threads { channel, before, limit: limit + 1 }).await?;
         self.listed(list, "threads", limit).await
     }
@@ -57,7 +57,7 @@ impl Network {
 
     /// Direct rooms of the caller, newest activity first, before a cursor.
     pub async fn rooms(&self, caller: &Arc<Caller>, before: Option<&str>, limit: Option<i64>) -> Result<Value, Fault> {
-        let (before, limit) = self.listing(before, limit).await?;
+        let (before, limit) = self.listing(caller, before, limit).await?;
         let list = self.look(caller, Look::Rooms { before, limit: limit + 1 }).await?;
         self.listed(list, "rooms", limit).await
     }
@@ -84,12 +84,17 @@ impl Network {
     }
 
     /// Position and size of a listing.
-    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<Place>, usize), Fault> {
+    async fn listing(
+        &self,
+        caller: &Arc<Caller>,
+        before: Option<&str>,
+        limit: Option<i64>,
+    ) -> Result<(Option<Place>, usize), Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
         let before = match before {
             Some(cursor) => match cursor.split_once('.').map(|(last, number)| (last.parse(), number.parse())) {
                 Some((Ok(last), Ok(number))) => Some((last, number)),
-                _ => self.before(cursor, false).await?.map(|seq| (seq, 0)),
+                _ => self.before(caller, cursor, false).await?.map(|seq| (seq, 0)),
             },
             None => None,
         };

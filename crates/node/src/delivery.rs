@@ -349,7 +349,7 @@ impl Sessions {
         self.watchers.retain(|_, (member, outbox)| {
             let wanted = match member {
                 Some(member) => reaches(state, *member, route),
-                None => route.stream == Some(rialto_engine::StreamKey::Broadcast),
+                None => route.to.is_none() && route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
             !wanted || outbox.send(vec![Out::Signal(signal.clone())]) != Err(Refused::Closed)

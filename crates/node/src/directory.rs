@@ -6,6 +6,7 @@ use crate::network::Shared;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// See above.
@@ -13,6 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 pub(crate) struct Directory {
     base_url: RwLock<Option<String>>,
     networks: RwLock<Vec<Weak<Shared>>>,
+    /// No network admits who shows nothing, unless it was opened for this run.
+    pub(crate) closed: AtomicBool,
 }
 
 impl Shared {

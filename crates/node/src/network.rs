@@ -6,6 +6,7 @@ use crate::metrics::{Counters, ModCounters};
 use crate::outbox::Outbox;
 use crate::texts::Texts;
 use bytes::Bytes;
+use rialto_engine::state::Strangers;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wishes};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
@@ -40,9 +41,22 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     /// Why some of it cannot be read, for the operator's eyes: then it is not written to.
     pub(crate) damage: RwLock<Option<String>>,
+    /// In this run it admits who shows nothing.
+    pub(crate) opened: AtomicBool,
 }
 
 impl Shared {
+    /// Who shows nothing in this run.
+    pub(crate) fn strangers(&self) -> Strangers {
+        if self.opened.load(Ordering::Acquire) {
+            Strangers::Welcome
+        } else if self.directory.closed.load(Ordering::Acquire) {
+            Strangers::Refused
+        } else {
+            Strangers::ByPolicy
+        }
+    }
+
     /// Whether some of it cannot be read.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damage.read().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -96,6 +110,20 @@ impl Network {
     /// Why some of it cannot be read, if so: it shows what there is up to that place and takes no writes. Names files.
     pub fn damage(&self) -> Option<String> {
         self.handle.shared.damage.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Admits who shows nothing, until the node stops.
+    pub fn open_for_this_run(&self) {
+        self.handle.shared.opened.store(true, Ordering::Release);
+    }
+
+    /// Whether who shows nothing is admitted in this run.
+    pub fn is_open(&self) -> bool {
+        match self.handle.shared.strangers() {
+            Strangers::Refused => false,
+            Strangers::ByPolicy => self.settings().policy == rialto_model::network::Policy::Open,
+            Strangers::Welcome => true,
+        }
     }
 
     /// Whether this hash is one of its tokens.
@@ -261,7 +289,8 @@ impl Network {
 
     /// The position to read on from: `seq:n` or an event id. One that was never reached or is purged is unknown; a
     /// lenient reader begins again.
-    pub async fn cursor(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
+    /// What there is and what not is told to who may read only.
+    pub async fn cursor(&self, caller: &Arc<Caller>, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
         let head = *self.handle.head.borrow();
         let (seq, purged) = match numbered(cursor)? {
             Some(seq) => (Some(seq).filter(|seq| *seq <= head), 0),
@@ -273,15 +302,17 @@ impl Network {
         if seq.is_some() || lenient {
             return Ok(seq);
         }
+        let caller = caller.clone();
+        self.ask(|reply| Command::Admitted { caller, reply }).await??;
         let details = serde_json::json!({ "head_id": format!("seq:{head}"), "oldest_id": format!("seq:{purged}") });
         Err(Fault::new(ErrorCode::CursorUnknown, format!("no event {cursor:?} is known here")).details(details))
     }
 
     /// The position to read up to; one that is not reached yet is no mistake.
-    pub async fn before(&self, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
+    pub async fn before(&self, caller: &Arc<Caller>, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
         match numbered(cursor)? {
             Some(seq) => Ok(Some(seq)),
-            None => self.cursor(cursor, lenient).await,
+            None => self.cursor(caller, cursor, lenient).await,
         }
     }
 
@@ -361,9 +392,15 @@ impl Network {
         self.ask(|reply| Command::Touch { caller, reply }).await?
     }
 
-    /// An operator's act; the caller has checked that it is the operator.
+    /// An act of the node itself, or one that the caller has checked and recorded.
     pub async fn admin(&self, op: AdminOp) -> Result<Value, Fault> {
-        self.ask(|reply| Command::Admin { op, reply }).await?
+        self.ask(|reply| Command::Admin { by: None, op, reply }).await?
+    }
+
+    /// An act of this caller, which may not be its to do; it is recorded who did it, and from where.
+    pub async fn act(&self, caller: &Arc<Caller>, from: Option<String>, op: AdminOp) -> Result<Value, Fault> {
+        let by = Some((caller.clone(), from));
+        self.ask(|reply| Command::Admin { by, op, reply }).await?
     }
 
     /// LSN and hash of the state, with everything in the log.

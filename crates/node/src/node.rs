@@ -105,6 +105,8 @@ pub struct CreateNetwork {
     pub mods: Option<Vec<String>>,
     /// The first token; made if none and the policy wants one.
     pub token: Option<Secret>,
+    /// Whoever holds its token manages it, as clients of workspace servers expect.
+    pub token_manages: bool,
     pub created_by: Option<String>,
 }
 
@@ -121,6 +123,7 @@ impl CreateNetwork {
             keep_for_ever: false,
             mods: None,
             token: None,
+            token_manages: false,
             created_by: None,
         }
     }
@@ -299,6 +302,11 @@ impl Node {
         self.inner.lost.write().unwrap_or_else(PoisonError::into_inner).push(lost);
     }
 
+    /// In this run nobody is admitted without a credential, whatever the policy of a network says.
+    pub fn refuse_strangers(&self) {
+        self.inner.directory.closed.store(true, Ordering::Release);
+    }
+
     /// Networks of which nothing can be read.
     pub fn lost_networks(&self) -> Vec<LostNetwork> {
         self.inner.lost.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -321,6 +329,7 @@ impl Node {
             sessions: RwLock::default(),
             directory: self.inner.directory.clone(),
             damage: RwLock::new(damage),
+            opened: AtomicBool::new(false),
         });
         self.inner.directory.add(&shared);
         self.inner.blobs.load(book.number, engine.state.blobs());
@@ -423,6 +432,7 @@ impl Node {
             durability: wish.durability,
             min_verification: wish.min_verification.min(3),
             keep_for_ever: wish.keep_for_ever,
+            token_manages: wish.token_manages,
             ..Settings::preset(name, wish.profile)
         };
         let usual: &[&str] = match wish.profile {
@@ -559,6 +569,34 @@ impl Node {
         self.inner.started.elapsed()
     }
 
+    /// A new token, in clear this once, and what is to be added to a network.
+    pub fn make_token(
+        &self,
+        label: Option<String>,
+        role: Option<Role>,
+        agent: Option<String>,
+        expires_at: Option<u64>,
+    ) -> Result<(Secret, Token), Fault> {
+        let secret = self.inner.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
+        let token = self.token_of(&secret, label, role, agent, expires_at);
+        Ok((secret, token))
+    }
+
+    fn token_of(
+        &self,
+        secret: &Secret,
+        label: Option<String>,
+        role: Option<Role>,
+        agent: Option<String>,
+        expires_at: Option<u64>,
+    ) -> Token {
+        let hash = secret.sha256();
+        let [a, b, c, ..] = hash;
+        let label = label.unwrap_or_else(|| format!("token-{a:02x}{b:02x}{c:02x}"));
+        let created_at = self.inner.host.clock().now().wall;
+        Token { label, sha256: hash, role, agent, expires_at, created_at }
+    }
+
     /// Adds a token to a network; gives it in clear this once.
     pub async fn add_token(
         &self,
@@ -583,11 +621,8 @@ impl Node {
         agent: Option<String>,
         expires_at: Option<u64>,
     ) -> Result<String, Fault> {
-        let hash = secret.sha256();
-        let [a, b, c, ..] = hash;
-        let label = label.unwrap_or_else(|| format!("token-{a:02x}{b:02x}{c:02x}"));
-        let created_at = self.inner.host.clock().now().wall;
-        let token = Token { label: label.clone(), sha256: hash, role, agent, expires_at, created_at };
+        let token = self.token_of(secret, label, role, agent, expires_at);
+        let label = token.label.clone();
         network.admin(AdminOp::AddToken(token)).await?;
         Ok(label)
     }

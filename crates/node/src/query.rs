@@ -215,10 +215,10 @@ impl Network {
         let query = &query;
         let mut filter = query.filter.clone();
         if let Some(cursor) = &query.after {
-            filter.after = self.cursor(cursor, query.lenient_cursor).await?;
+            filter.after = self.cursor(caller, cursor, query.lenient_cursor).await?;
         }
         if let Some(cursor) = &query.before {
-            filter.before = self.before(cursor, query.lenient_cursor).await?;
+            filter.before = self.before(caller, cursor, query.lenient_cursor).await?;
         }
         if let Some(text) = &query.search {
             return self.search(caller, query, &filter, text).await;

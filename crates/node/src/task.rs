@@ -33,6 +33,7 @@ use crate::texts::Texts;
 use checks::Checks;
 use named::BlobChanges;
 use park::{Given, Lane, Source};
+use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
 use rialto_model::event::Beginning;
@@ -166,6 +167,8 @@ pub(crate) struct Task {
     pub(crate) blobs: Arc<Blobs>,
     blob_changes: BlobChanges,
     validators: Arc<Validators>,
+    /// When tokens were last shown, wall clock, since the start.
+    tokens_shown: HashMap<[u8; 32], Millis>,
 }
 
 /// Waits until a question is given up.
@@ -259,6 +262,7 @@ impl Task {
             blobs,
             blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
+            tokens_shown: HashMap::new(),
         }
     }
 
@@ -319,11 +323,23 @@ impl Task {
         self.stop().await;
     }
 
+    /// Notes that a token was shown.
+    pub(crate) fn token_shown(&mut self, sha256: Option<&[u8; 32]>, now: Clock) {
+        let Some(sha256) = sha256 else { return };
+        if self.engine.state.book.tokens.iter().any(|token| token.sha256 == *sha256) {
+            self.tokens_shown.insert(*sha256, now.wall);
+        }
+    }
+
     fn other(&mut self, command: Command, now: Clock) {
+        if let Command::Page { caller, .. } | Command::View { caller, .. } = &command {
+            self.token_shown(caller.bearer.as_ref(), now);
+        }
         match command {
             Command::Emit { .. } | Command::Stop { .. } => {}
             Command::EmitKeyed { caller, key, frame, reply } => {
                 let frame = self.keyed(&caller, &key, frame, now);
+                let caller = Arc::new(Caller { keyed: true, ..caller.as_ref().clone() });
                 self.emit(0, &caller, Texts::one(frame), Reply::Once(reply), now);
             }
             Command::Ack { caller, ids, up_to, reply } => {
@@ -347,6 +363,9 @@ impl Task {
                 self.answer_read(Then::Page(reply, answer), now);
             }
             Command::Shown { member, seqs } => self.sessions.show(member, seqs),
+            Command::Admitted { caller, reply } => {
+                let _ = reply.send(self.viewer_of(&caller, now).map(drop));
+            }
             Command::Find { id, reply } => {
                 let seq = self.find(&id).map(|found| found.map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
                 let purged = self.engine.state.book.purged;
@@ -362,8 +381,14 @@ impl Task {
                 }
             }
             Command::CloseStream { connection } => self.close_stream(connection, now),
-            Command::Admin { op, reply } => {
-                let result = self.engine.admin(&op, now, &mut self.fx);
+            Command::Admin { by, op, reply } => {
+                let result = match &by {
+                    Some((caller, from)) => {
+                        let by = By { caller, from: from.as_deref() };
+                        self.engine.admin_by(&op, by, now, &mut self.fx)
+                    }
+                    None => self.engine.admin(&op, now, &mut self.fx),
+                };
                 let result = self.decided(result);
                 self.urgent = true;
                 self.then.push(Then::Value(reply, result));

@@ -55,6 +55,7 @@ fn note(id: &str, target: &str) -> Value {
 /// A stream and what came out of it, one thing after the other.
 struct Stream {
     network: Network,
+    name: String,
     connection: u64,
     outbox: Outbox,
     inbox: Inbox,
@@ -74,11 +75,11 @@ impl Stream {
     fn new(network: &Network) -> Stream {
         let (outbox, inbox) = outbox(1024);
         let connection = network.connection();
-        Stream { network: network.clone(), connection, outbox, inbox, ready: Default::default() }
+        Stream { network: network.clone(), name: String::new(), connection, outbox, inbox, ready: Default::default() }
     }
 
     async fn of(network: &Network, name: &str) -> Stream {
-        let mut stream = Stream::new(network);
+        let mut stream = Stream { name: name.to_owned(), ..Stream::new(network) };
         stream.send(&[json!({ "type": "network.agent.join", "source": name, "target": "core", "id": "join" })]).await;
         assert!(matches!(stream.next().await, Heard::Answer(..)));
         stream
@@ -153,6 +154,7 @@ impl Stream {
     }
 
     async fn serve(&mut self, wish: Value) {
+        approve(&self.network, &wish, &self.name).await;
         self.send(&[json!({ "type": "network.mod.serve", "target": "core", "payload": wish })]).await;
         loop {
             match self.next().await {
@@ -161,6 +163,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// The operator lets a member serve a mod.
+async fn approve(network: &Network, wish: &Value, who: &str) {
+    let name = wish["name"].as_str().unwrap().to_owned();
+    network.admin(AdminOp::ApproveMod(name, who.to_owned(), true)).await.unwrap();
 }
 
 fn ok(id: &str) -> Heard {
@@ -401,6 +409,7 @@ async fn a_member_that_polls_serves_mods_too() {
     let (node, network) = network().await;
     let server = join(&network, "agent:server").await;
     let alice = join(&network, "agent:alice").await;
+    approve(&network, &guard(), "agent:server").await;
     let serve = json!({ "type": "network.mod.serve", "target": "core", "payload": guard() });
     try_send(&network, &server, serve).await.unwrap();
     let sending = tokio::spawn({
@@ -538,6 +547,7 @@ async fn checks_that_nobody_polls_are_bounded() {
     let (node, network) = network().await;
     let server = join(&network, "agent:server").await;
     let serve = json!({ "name": "o", "mode": "observe", "intercepts": ["app.*"] });
+    approve(&network, &serve, "agent:server").await;
     try_send(&network, &server, json!({ "type": "network.mod.serve", "target": "core", "payload": serve }))
         .await
         .unwrap();

@@ -68,7 +68,7 @@ async fn after_acks_only_what_passes_the_same_filter() {
         let kind = if i % 100 == 0 { "app.rare" } else { "app.note" };
         emit(&network, &alice, json!({ "id": format!("m{i}"), "type": kind, "target": "agent:bob" })).await;
     }
-    let up_to = network.cursor("m1000", false).await.unwrap().unwrap();
+    let up_to = network.cursor(&bob, "m1000", false).await.unwrap().unwrap();
     let rare = Filter { kind: Some("app.rare".into()), ..Filter::default() };
     assert_eq!(network.ack_filtered(&bob, up_to, rare.clone()).await.unwrap(), 11);
     assert_eq!(network.ack_filtered(&bob, up_to, rare).await.unwrap(), 0);

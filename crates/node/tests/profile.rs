@@ -87,6 +87,7 @@ async fn a_workspace_begins_with_its_mods_and_a_context_that_masters_write() {
     }
     assert!(text(&network, &member).await.unwrap().contains("metadata.target_agents"));
     let write = json!({ "type": "network.resource.update", "target": SKILL, "payload": { "content": "Ours." } });
+    network.admin(AdminOp::Role("agent:first".into(), rialto_model::Role::Master)).await.unwrap();
     let refused = send(&network, &member, write.clone()).await.result.unwrap_err();
     assert_eq!((refused.wire_code(), refused.by_mod.as_deref()), ("permission_denied", Some("mod/access-control")));
     send(&network, &master, write).await.result.unwrap();

@@ -192,12 +192,15 @@ async fn a_position_that_was_never_reached_is_unknown_and_acks_nothing() {
     committed.changed().await.unwrap();
     let head = *network.head().borrow();
     for cursor in [head + 1, u64::MAX] {
-        let refused = network.cursor(&format!("seq:{cursor}"), false).await.unwrap_err();
+        let refused = network.cursor(&anybody(), &format!("seq:{cursor}"), false).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::CursorUnknown);
-        assert_eq!(network.cursor(&format!("seq:{cursor}"), true).await.unwrap(), None);
+        assert_eq!(network.cursor(&anybody(), &format!("seq:{cursor}"), true).await.unwrap(), None);
     }
-    assert_eq!(network.cursor("seq:99999999999999999999", false).await.unwrap_err().code, ErrorCode::InvalidArgument);
-    assert_eq!(network.cursor(&format!("seq:{head}"), false).await.unwrap(), Some(head));
+    assert_eq!(
+        network.cursor(&anybody(), "seq:99999999999999999999", false).await.unwrap_err().code,
+        ErrorCode::InvalidArgument
+    );
+    assert_eq!(network.cursor(&anybody(), &format!("seq:{head}"), false).await.unwrap(), Some(head));
     let mut resumed = Stream::new(&network, 64);
     let payload = json!({ "resume_after": format!("seq:{}", head + 1) });
     let joining = json!({ "type": "network.agent.join", "source": "agent:bob", "target": "core", "payload": payload });
@@ -263,7 +266,7 @@ async fn a_node_stops_while_the_disk_refuses() {
     assert_eq!(heard.closed, Some(ErrorCode::StorageUnavailable));
     assert!(!node.is_ready());
     // Nobody is told that an event is unknown when it cannot be looked up.
-    assert_eq!(network.cursor("n0", false).await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    assert_eq!(network.cursor(&anybody(), "n0", false).await.unwrap_err().code, ErrorCode::StorageUnavailable);
     tokio::time::timeout(Duration::from_secs(10), node.stop()).await.unwrap();
 }
 
@@ -293,4 +296,8 @@ async fn after_the_disk_heals_positions_have_no_gap() {
     let seqs: Vec<u64> = network.query(&operator(), &query).await.unwrap().events.iter().map(|e| e.event.seq).collect();
     assert!(seqs.windows(2).all(|w| w[0] + 1 == w[1]), "{seqs:?} {accepted:?}");
     node.stop().await;
+}
+
+fn anybody() -> Arc<Caller> {
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }

@@ -1,8 +1,10 @@
 //! One file per noun or verb: its arguments, what it asks of the node, and how the answer is shown.
 
 pub(crate) mod ack;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod browser;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -16,6 +18,7 @@ pub(crate) mod inbox;
 pub(crate) mod invoke;
 pub(crate) mod man;
 pub(crate) mod me;
+pub(crate) mod member;
 pub(crate) mod mods;
 pub(crate) mod network;
 pub(crate) mod network_file;
@@ -26,6 +29,7 @@ pub(crate) mod restore;
 pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod service;
+pub(crate) mod session;
 pub(crate) mod stdio;
 pub(crate) mod tail;
 pub(crate) mod thread;
@@ -52,6 +56,11 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Inbox(inbox) => wait(inbox.run(cx)),
         Command::Ack(ack) => wait(ack.run(cx)),
         Command::Who(who) => wait(who.run(cx)),
+        Command::Member(member) => wait(member.run(cx)),
+        Command::Session(session) => wait(session.run(cx)),
+        Command::Token(token) => wait(token.run(cx)),
+        Command::Audit(audit) => wait(audit.run(cx)),
+        Command::Browser(browser) => wait(browser.run(cx)),
         Command::Me(me) => wait(me.run(cx)),
         Command::Channel(channel) => wait(channel.run(cx)),
         Command::Group(group) => wait(group.run(cx)),

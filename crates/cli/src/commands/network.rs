@@ -30,7 +30,10 @@ pub(crate) enum Network {
     Export(Export),
     /// Make a network of such a file
     Import(Import),
-    /// Invite somebody and print the code, this once
+    /// Change a setting, such as takeover, names, token_manages or max_members
+    Set(Set),
+    /// Invite somebody and print the code, this once; list and revoke
+    #[command(args_conflicts_with_subcommands = true)]
     Invite(Invite),
     /// Tokens of a network
     #[command(subcommand)]
@@ -70,9 +73,32 @@ pub(crate) struct Create {
     min_verification: Option<u8>,
 }
 
+/// Arguments of `network set`.
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The setting; `rialto network show` lists all
+    key: String,
+    /// Its value: JSON, or a plain word
+    value: String,
+}
+
+/// Verbs of `network invite`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum InviteVerb {
+    /// List invitations that can still be used
+    List,
+    /// Take an invitation back; who joined with it has to join again
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
 /// Arguments of `network invite`.
 #[derive(Debug, Args)]
 pub(crate) struct Invite {
+    #[command(subcommand)]
+    verb: Option<InviteVerb>,
     /// The one address that may use it; whoever has the code when absent
     #[arg(value_name = "ADDRESS")]
     invitee: Option<String>,
@@ -140,6 +166,7 @@ impl Network {
             Network::Archive(which) => which.change(cx, "archived").await,
             Network::Export(export) => export.run(cx).await,
             Network::Import(import) => import.run(cx).await,
+            Network::Set(set) => set.run(cx).await,
             Network::Invite(invite) => invite.run(cx).await,
             Network::Token(token) => token.run(cx).await,
         }
@@ -166,10 +193,30 @@ impl Invite {
     async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let wish = self.wish()?;
         let (http, network) = cx.operator_of_network().await?;
+        match self.verb {
+            Some(InviteVerb::List) => {
+                let invitations = http.invitations(&network).await?;
+                let zone = cx.zone.clone();
+                return cx.out.show(&invitations, |all, _| {
+                    let names = ["invitation_id", "inviter", "invitee", "role", "uses_left", "expires_at"];
+                    let row = |one: &Value| names.iter().map(|name| value::text_of(one, name, &zone)).collect();
+                    let rows: Vec<Vec<String>> = value::list(all, "invitations").iter().map(row).collect();
+                    table(&["id", "made by", "for", "role", "uses left", "ends"], &rows)
+                });
+            }
+            Some(InviteVerb::Revoke { id }) => {
+                let ended = http.revoke_invitation(&network, &id).await.map_err(|error| {
+                    CliError::from(error).if_missing("`rialto network invite list` shows what there is")
+                })?;
+                return cx.out.show(&ended, |_, _| format!("invitation {id} is revoked"));
+            }
+            None => {}
+        }
         let made = http.invite(&network, &wish).await?;
         let zone = cx.zone.clone();
         cx.out.show(&made, |made, _| value::text_of(made, "code", &zone))?;
-        cx.out.hint("the code is shown this once; who joins with it shows it as credentials.invite");
+        cx.out
+            .hint("the code is shown this once; who joins with it gives it as --invite CODE, or as credentials.invite");
         Ok(())
     }
 }
@@ -186,6 +233,18 @@ impl Which {
         let (http, network) = self.find(cx).await?;
         let changed = http.change_network(&network, &json!({ "status": status })).await?;
         cx.out.show(&changed, |_, _| format!("{network} is {status}"))
+    }
+}
+
+impl Set {
+    async fn run(self, cx: &mut Context) -> Result<(), CliError> {
+        // A plain word need not be quoted as JSON wants it.
+        let new = serde_json::from_str(&self.value).unwrap_or_else(|_| Value::from(self.value.as_str()));
+        let (http, network) = cx.operator_of_network().await?;
+        let key = self.key.replace('-', "_");
+        let changed = http.change_network(&network, &json!({ key.as_str(): new })).await?;
+        let zone = cx.zone.clone();
+        cx.out.show(&changed, |changed, _| format!("{key} is {}", value::text_of(changed, &key, &zone)))
     }
 }
 
@@ -246,7 +305,7 @@ async fn list(cx: &mut Context) -> Result<(), CliError> {
 }
 
 impl Token {
-    async fn run(self, cx: &mut Context) -> Result<(), CliError> {
+    pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let (http, network) = cx.operator_of_network().await?;
         match self {
             Token::New(new) => {
@@ -263,10 +322,10 @@ impl Token {
                 let tokens = http.tokens(&network).await?;
                 let zone = cx.zone.clone();
                 cx.out.show(&tokens, |tokens, _| {
-                    let names = ["label", "role", "agent", "created_at", "expires_at"];
+                    let names = ["label", "role", "agent", "created_at", "expires_at", "last_used_at"];
                     let row = |token: &Value| names.iter().map(|name| value::text_of(token, name, &zone)).collect();
                     let rows: Vec<Vec<String>> = value::list(tokens, "tokens").iter().map(row).collect();
-                    table(&["label", "role", "agent", "made", "ends"], &rows)
+                    table(&["label", "role", "agent", "made", "ends", "last used"], &rows)
                 })
             }
             Token::Revoke { label } => {

@@ -7,7 +7,7 @@ use crate::commands::resource::{full, schema};
 use crate::context::Context;
 use crate::exit::CliError;
 use clap::Subcommand;
-use rialto_client::{ClientError, Delivery, Draft, Event, JoinOptions, Secret, Sender, Stream};
+use rialto_client::{ClientError, Delivery, Draft, Event, JoinOptions, Sender, Stream};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Tool {
         let address = full(&format!("tool/{name}"))?;
         let mut payload = Map::new();
         payload.insert("address".into(), json!(address));
-        payload.insert("description".into(), json!(description.unwrap_or_else(|| command.join(" "))));
+        payload.insert("description".into(), json!(description.unwrap_or_default()));
         if let Some(schema) = schema(input.as_deref(), output.as_deref())? {
             payload.insert("schema".into(), schema);
         }
@@ -74,11 +74,13 @@ impl Tool {
 async fn connect(cx: &mut Context) -> Result<Stream, CliError> {
     let (node, address) = (cx.node()?, cx.speaker_address()?);
     let voice = cx.member().await?;
-    let session = voice.http.bearer().map(|secret| Secret::from(secret.expose()));
+    let session = voice.session();
     let options = JoinOptions {
         network: voice.http.network().map(str::to_owned),
         bearer: node.credential().cloned(),
         session_id: session,
+        takeover: Some(cx.global.takeover),
+        invite: cx.invite(),
         receive: Some("queue".to_owned()),
         ..JoinOptions::new(address)
     };

@@ -50,6 +50,8 @@ async fn node(answers: Vec<(u16, &'static str)>) -> (String, Rc<RefCell<Vec<Stri
 const JOINED: &str =
     r#"{"code":0,"message":"ok","data":{"network_id":"a1b2c3d4","address":"human:ana","session_id":"S1"}}"#;
 const REVOKED: &str = r#"{"code":401,"message":"session_revoked: newer join","data":null,"error":{"code":"session_revoked","message":"newer join"}}"#;
+const STRANGER: &str = r#"{"code":401,"message":"not_a_member: join first","data":null,"error":{"code":"not_a_member","message":"join first"}}"#;
+const ME: &str = r#"{"code":0,"message":"ok","data":{"address":"agent:helper"}}"#;
 const OK: &str = r#"{"code":0,"message":"ok","data":{"acked":1}}"#;
 
 #[test]
@@ -107,7 +109,7 @@ async fn reading_is_the_operators_and_speaking_a_members() {
     local
         .run_until(async {
             let dir = tempfile::tempdir().unwrap();
-            let (url, asked, task) = node(vec![(200, JOINED), (200, OK), (200, OK)]).await;
+            let (url, asked, task) = node(vec![(401, STRANGER), (200, JOINED), (200, OK), (200, OK)]).await;
             run_file(&url, std::process::id()).write(dir.path()).unwrap();
             let global = Global { data: Some(dir.path().into()), ..Global::default() };
             let mut cx = context(Env::from([("USER", "ana")]), global);
@@ -120,6 +122,7 @@ async fn reading_is_the_operators_and_speaking_a_members() {
             assert_eq!(
                 *asked.borrow(),
                 [
+                    "GET /v1/ws/a1b2c3d4/me as Bearer ADMIN", // nobody of that name is there to speak beside
                     "POST /v1/ws/a1b2c3d4/join as Bearer ADMIN",
                     "POST /v1/ws/a1b2c3d4/ack as Bearer S1",
                     "POST /v1/ws/a1b2c3d4/ack as Bearer S1", // the session was kept: no second join
@@ -136,7 +139,8 @@ async fn a_revoked_session_is_replaced_once() {
     local
         .run_until(async {
             let dir = tempfile::tempdir().unwrap();
-            let answers = vec![(200, JOINED), (401, REVOKED), (200, JOINED), (401, REVOKED)];
+            // Somebody took the session over: from then on the operator speaks beside it.
+            let answers = vec![(401, STRANGER), (200, JOINED), (401, REVOKED), (200, ME), (401, REVOKED)];
             let (url, asked, task) = node(answers).await;
             run_file(&url, std::process::id()).write(dir.path()).unwrap();
             let global = Global { data: Some(dir.path().into()), speak_as: Some("helper".into()), ..Global::default() };
@@ -146,7 +150,7 @@ async fn a_revoked_session_is_replaced_once() {
             let error = voice.call(async |http| http.heartbeat("agent:helper").await).await.unwrap_err();
             assert_eq!(error.exit, Exit::Denied);
             task.await.unwrap();
-            assert_eq!(asked.borrow().len(), 4);
+            assert_eq!(asked.borrow().len(), 5);
         })
         .await;
 }
@@ -158,13 +162,14 @@ async fn a_far_network_is_asked_for_its_id_and_joined_with_the_token() {
         .run_until(async {
             let dir = tempfile::tempdir().unwrap();
             let profile = r#"{"code":0,"message":"ok","data":{"id":"ffff0000","name":"lab"}}"#;
-            let (url, asked, task) = node(vec![(200, profile), (200, JOINED)]).await;
+            let (url, asked, task) = node(vec![(200, profile), (401, STRANGER), (200, JOINED)]).await;
             let env = Env::from([("RIALTO_URL", url.as_str()), ("RIALTO_TOKEN", "T"), ("RIALTO_AGENT", "helper")]);
             let global = Global { data: Some(dir.path().into()), network: Some("lab".into()), ..Global::default() };
             let mut cx = context(env, global);
             cx.reader().await.unwrap();
             task.await.unwrap();
-            assert_eq!(*asked.borrow(), ["GET /v1/ws/lab/profile as Bearer T", "POST /v1/ws/lab/join as Bearer T"]);
+            let want = ["GET /v1/ws/lab/profile", "GET /v1/ws/lab/me", "POST /v1/ws/lab/join"];
+            assert_eq!(*asked.borrow(), want.map(|call| format!("{call} as Bearer T")));
             assert!(dir.path().join("sessions/ffff0000/agent%3Ahelper.json").exists());
         })
         .await;

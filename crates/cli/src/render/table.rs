@@ -6,8 +6,11 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         return String::new();
     }
     let head: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    // Whatever others wrote commands no terminal.
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| super::safe_line(cell)).collect()).collect();
     let mut widths: Vec<usize> = Vec::new();
-    for row in std::iter::once(&head).chain(rows) {
+    for row in std::iter::once(&head).chain(&rows) {
         for (i, cell) in row.iter().enumerate() {
             let width = cell.chars().count();
             match widths.get_mut(i) {
@@ -17,7 +20,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         }
     }
     let mut out = String::new();
-    for row in std::iter::once(&head).chain(rows) {
+    for row in std::iter::once(&head).chain(&rows) {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             let padding = width.saturating_sub(cell.chars().count()) + 2;

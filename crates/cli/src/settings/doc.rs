@@ -94,6 +94,7 @@ fn named(name: &str) -> (&'static str, &'static str) {
         env::URL => ("--url", "Where the node is. Without it the run file in the data directory says so."),
         env::TOKEN => ("--token", "The credential for it: a network token, a session or an admin secret."),
         env::AGENT => ("--as", "The name commands speak as."),
+        env::INVITE => ("--invite", "The code of an invitation to join with."),
         env::DATA => ("--data", "The data directory, the same as `store.data`."),
         env::NETWORK => ("--network", "The network to speak to, by id or name. Without it the node's default one."),
         env::CONFIG => ("--config", "The configuration file."),

@@ -322,10 +322,10 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "workspaces.open_creation",
         kind: Kind::Flag,
-        default: "false",
-        example: "",
-        doc: "Anybody who reaches this node may make workspaces. On loopback that is so anyway; elsewhere it takes the admin secret.",
-        set: |s, raw| raw.flag().map(|value| s.workspaces.open_creation = value),
+        default: "",
+        example: "true",
+        doc: "Whether anybody who reaches this node may make workspaces; otherwise it takes the admin secret. Not set, who is on this machine may, as long as the listener is on loopback and neither a public URL nor a trusted proxy is set.",
+        set: |s, raw| raw.flag().map(|value| s.workspaces.open_creation = Some(value)),
     },
     Key {
         name: "log.level",

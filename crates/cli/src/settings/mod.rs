@@ -110,7 +110,7 @@ pub(crate) struct Network {
 /// `[workspaces]`: networks that clients make.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Workspaces {
-    pub(crate) open_creation: bool,
+    pub(crate) open_creation: Option<bool>,
 }
 
 /// `[log]`: the node's own log.
@@ -157,7 +157,7 @@ impl Settings {
             },
             store: Store { data, disk_budget_bytes: 0, free_space_floor_bytes: 512 * 1024 * 1024 },
             network: Network { name: "main".to_owned(), open: false, token: None },
-            workspaces: Workspaces { open_creation: false },
+            workspaces: Workspaces { open_creation: None },
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
             limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },

@@ -53,7 +53,9 @@ fn a_rename_takes_mail_and_session_along() {
     node.line("me rename alice --as bert").fails(5, "address_taken");
     node.line("me rename human:x --as bert").fails(2, "invalid_address");
     node.line("me rename ana2").fails(4, "forbidden"); // a person
-    // The old name is free: whoever uses it is somebody else.
+    // The old name leads to who had it, until the operator frees it: then whoever uses it is somebody else.
+    assert_eq!(ids(&node.line("inbox --as bob --json").ok()), ["m1", "m2"]);
+    node.line("member release bob").ok();
     node.line("inbox --as bob").ok();
     node.line("send bob anew --as alice --id m3").ok();
     assert_eq!(ids(&node.line("inbox --as bob --json").ok()), ["m3"]);

@@ -8,7 +8,7 @@ fn the_token_is_shown_once_and_the_second_start_says_how_to_make_another() {
     let token = node.token.clone();
     assert_eq!(token.len(), 43, "32 bytes in base64url");
     assert_eq!(node.told["network"]["name"], "main");
-    assert!(node.told["browser"].as_str().unwrap().contains("/browser?code="));
+    assert!(node.told["browser"].as_str().unwrap().contains("/#code="));
     let network = node.network().to_owned();
     node.stop();
     assert!(!node.data().join("run.json").exists(), "a clean stop leaves no run file");

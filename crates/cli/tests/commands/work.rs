@@ -21,7 +21,14 @@ fn ask(node: &Node, target: &str, more: &str) -> String {
 }
 
 fn state(node: &Node, id: &str) -> Value {
-    node.words(&["work", "show", id, "--json"]).ok().json()["state"].clone()
+    shown(node, id)["state"].clone()
+}
+
+/// A unit as one of its two sides sees it.
+fn shown(node: &Node, id: &str) -> Value {
+    let by = |who: &str| node.words(&["work", "show", id, "--json", "--as", who]);
+    let mut seen = ["alice", "bob"].into_iter().map(by).filter(|ran| ran.code == 0);
+    seen.next().unwrap_or_else(|| by("alice")).ok().json()
 }
 
 /// States of the lines a watch printed.
@@ -66,7 +73,7 @@ fn asked_done_and_told() {
     for said in ["alice: please", "50% half way", "which?", "this one", "artifact out.txt", "here you are"] {
         assert!(late.contains(said), "{said}: {late}");
     }
-    let show = node.words(&["work", "show", &id]).ok().out;
+    let show = node.words(&["work", "show", &id, "--as", "alice"]).ok().out;
     assert!(show.contains("completed") && show.contains("out.txt") && show.contains("here you are"), "{show}");
 }
 
@@ -82,7 +89,7 @@ fn lists_by_role_and_state() {
         page["works"].as_array().unwrap().iter().map(|w| w["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let (open, direct) = (open.as_str(), direct.as_str());
-    let table: [(&str, &[&str]); 10] = [
+    let table: [(&str, &[&str]); 11] = [
         ("--as alice --mine", &[open, direct]),
         ("--as bob --for-me", &[direct]),
         ("--as bob --open-to-me", &[open]),
@@ -92,10 +99,11 @@ fn lists_by_role_and_state() {
         ("--as alice --state working,completed", &[direct]),
         ("--as alice --channel general", &[open]),
         ("--as alice --limit 1", &[open]),
-        ("", &[open, direct]),
+        ("", &[open]),
+        ("--all", &[open, direct]),
     ];
     for (line, expected) in table {
-        assert_eq!(list(line), expected, "{line:?}: newest first; the operator sees all");
+        assert_eq!(list(line), expected, "{line:?}: newest first; all is what the operator sees");
     }
     assert!(node.line("work list --as bob").ok().out.contains("channel/general"));
     assert!(node.line("work list --for-me --as dave").ok().err.contains("no work"));
@@ -281,7 +289,7 @@ fn parts_skills_and_silence() {
     let join = json!({ "type": "network.agent.join", "source": "agent:carol", "target": "core", "payload": { "capabilities": ["sum"] } });
     node.typed("stdio", &format!("{join}\n")).ok();
     let by_skill = ask(&node, "core", "--skill sum");
-    assert_eq!(node.words(&["work", "show", &by_skill, "--json"]).ok().json()["executor"], "agent:carol");
+    assert_eq!(shown(&node, &by_skill)["executor"], "agent:carol");
     let root = ask(&node, "bob", "");
     let part = node.words(&["work", "new", "carol", "a part", "--parent", &root, "--as", "bob"]).ok().out;
     let part = part.trim();
@@ -299,12 +307,12 @@ fn pending_work_survives_kill_9() {
     node.line("inbox --as alice").ok();
     let id = ask(&node, "bob", "--deadline 1h --id job");
     node.words(&["work", "update", &id, "working", "--message", "begun", "--as", "bob"]).ok();
-    let before = node.words(&["work", "show", &id, "--json"]).ok().json();
+    let before = shown(&node, &id);
     let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
     assert!(watch.line().contains("submitted") && watch.line().contains("begun"));
     node.kill();
     node.restart();
-    let mut after = node.words(&["work", "show", &id, "--json"]).ok().json();
+    let mut after = shown(&node, &id);
     assert_eq!(after["executor_status"], "offline", "it is visible as such");
     after["executor_status"] = before["executor_status"].clone();
     // The time left is kept, so the hour ends later by as long as the node was away.

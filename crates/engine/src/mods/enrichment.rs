@@ -12,7 +12,7 @@ pub(crate) fn enrich(state: &State, config: &ModConfig, draft: &mut Draft<'_, '_
     if config.flag("agent_info", true)
         && let Some(member) = draft.source.and_then(|id| state.member(id))
     {
-        let mut info = json!({ "role": member.role.as_str(), "verification": member.verification });
+        let mut info = json!({ "role": member.role().as_str(), "verification": member.verification });
         if let (Some(kind), Some(map)) = (&member.profile.agent_type, info.as_object_mut()) {
             map.insert("agent_type".into(), json!(kind));
         }

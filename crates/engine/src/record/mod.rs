@@ -9,11 +9,12 @@ pub use form::redacted;
 pub(crate) use form::{blank, more_of};
 pub use more::More;
 
+use crate::audit::Entry;
 use crate::route::Route;
 use crate::state::{ChannelId, Member, MemberId, Session};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::{Settings, Token};
-use rialto_model::{Event, EventParts, Millis, Seq};
+use rialto_model::{Event, EventParts, Millis, Role, Seq};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -153,6 +154,28 @@ pub enum Change {
         /// They ended by time.
         #[serde(default)]
         expired: bool,
+        /// What they were made with, or the membership, was taken away.
+        #[serde(default, skip_serializing_if = "is_false")]
+        voided: bool,
+    },
+    /// A session may do no more than this from here on.
+    SessionCapped {
+        member: MemberId,
+        number: u64,
+        cap: Role,
+    },
+    /// Sessions of these members were used, monotonic time.
+    SessionsUsed {
+        members: Vec<MemberId>,
+        at: Millis,
+    },
+    /// Somebody managed the network.
+    Audited {
+        entry: Box<Entry>,
+    },
+    /// A name belongs to nobody any more: whoever joins with the network's token may have it.
+    Released {
+        name: Box<str>,
     },
     Role {
         member: MemberId,
@@ -406,4 +429,8 @@ impl Record {
         let event = Event::new(record.event.seq, &parts);
         Record::Event(Arc::new(EventRecord { event, ..record.as_ref().clone() }))
     }
+}
+
+fn is_false(on: &bool) -> bool {
+    !on
 }

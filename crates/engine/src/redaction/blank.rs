@@ -93,6 +93,10 @@ impl Copies {
             | Change::Token { .. }
             | Change::TokenRevoked { .. }
             | Change::SessionIssued { .. }
+            | Change::SessionCapped { .. }
+            | Change::SessionsUsed { .. }
+            | Change::Released { .. }
+            | Change::Audited { .. }
             | Change::SessionEnded { .. }
             | Change::Role { .. }
             | Change::Queueing { .. }

@@ -26,7 +26,7 @@ impl Principal for Asker<'_> {
     }
 
     fn role(&self) -> Option<Role> {
-        let role = self.state.member(self.member?).filter(|m| m.is_present()).map(|m| m.role);
+        let role = self.state.member(self.member?).filter(|m| m.is_present()).map(crate::state::Member::role);
         let lets_in = crate::bugs::on("rule of members lets observers in") && role == Some(Role::Observer);
         if lets_in { Some(Role::Member) } else { role }
     }
@@ -91,7 +91,7 @@ impl State {
     /// Whether content may be brought at all: by a member, or by somebody who is not known yet.
     pub fn may_bring(&self, member: Option<MemberId>) -> Result<(), Fault> {
         emit::is_active(self)?;
-        if member.and_then(|id| self.member(id)).is_some_and(|m| m.role == Role::Observer) {
+        if member.and_then(|id| self.member(id)).is_some_and(|m| m.role() == Role::Observer) {
             return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
         }
         Ok(())

@@ -127,6 +127,12 @@ fn act(
     let said = Said::read(&draft.envelope.payload)?;
     let by = draft.member;
     let (no, unit, part) = known(state, &said.work, by)?;
+    if said.work != *unit.id {
+        // What its requester calls it nobody else can resolve.
+        let mut payload = said.payload.clone();
+        payload.insert("work".into(), json!(unit.id));
+        draft.payload = Some(Value::Object(payload).to_string());
+    }
     let kind = draft.envelope.kind.as_ref();
     let mut mark = match kind {
         "work.update" => {
@@ -343,7 +349,8 @@ fn message(
             None => open(state, live, draft, wish, now, fx),
         };
     };
-    let text = wish.id.as_deref().unwrap_or_default();
+    let text = wish.id.clone().unwrap_or_default();
+    let text = text.as_str();
     let part = part(state, unit, by).ok_or_else(|| unknown(text).field("metadata.work.id"))?;
     if !unit.is_open() {
         return Err(closed(unit));
@@ -352,6 +359,11 @@ fn message(
         return Err(not_yours(unit, part, "its two sides"));
     }
     contained(draft, unit, by)?;
+    if text != unit.id.as_ref() {
+        let mut said = wish.said;
+        said.insert("id".into(), json!(unit.id));
+        draft.metadata.set("work", Value::Object(said).to_string());
+    }
     Ok(match part {
         Part::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, now),
         Part::Requester | Part::Candidate => {

@@ -163,7 +163,7 @@ pub(super) fn send_to(state: &State, draft: &mut Draft<'_, '_>, to: MemberId) {
 /// Who has the skill and may act: somebody who is there before somebody who is not, then who has least to do, then who came first.
 fn capable(state: &State, live: &Live, skill: &str, by: MemberId, now: Clock) -> Option<MemberId> {
     let has = |m: &Member| m.profile.capabilities.iter().any(|have| have == skill);
-    let may = |m: &Member| m.is_present() && m.role != Role::Observer;
+    let may = |m: &Member| m.is_present() && m.role() != Role::Observer;
     let able = state.roster().filter(|(id, m)| *id != by && may(m) && has(m));
     let load = |id: MemberId| state.work.open_done.get(&id).copied().unwrap_or(0);
     able.map(|(id, _)| id).min_by_key(|id| (Reverse(live.is_online(*id, now)), load(*id), *id))

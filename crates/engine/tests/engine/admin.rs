@@ -97,8 +97,13 @@ fn channels_and_redaction() {
 }
 
 #[test]
-fn removing_a_member_tells_who_follows() {
+fn removing_a_master_makes_another_only_where_the_token_manages() {
     let mut world = World::workspace().joined(&["agent:m", "human:ana", "agent:gone", "agent:n"]);
+    world.admin(AdminOp::Role("agent:m".into(), Role::Master)).unwrap();
+    let mut strict = World::workspace().joined(&["agent:m", "agent:n"]);
+    strict.admin(AdminOp::Role("agent:m".into(), Role::Master)).unwrap();
+    assert_eq!(strict.admin(AdminOp::Remove("m".into())).unwrap()["new_master"], Value::Null);
+    world.set(json!({ "token_manages": true }));
     world.act("agent:gone", "network.agent.leave", json!({})).unwrap();
     let removed = world.admin(AdminOp::Remove("m".into())).unwrap();
     assert_eq!(removed["new_master"], "agent:n", "the longest-standing agent that is there");

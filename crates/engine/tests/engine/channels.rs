@@ -149,7 +149,11 @@ fn masters_of_channels() {
 #[test]
 fn removing_members() {
     let mut world = World::workspace().joined(&["agent:m", "agent:old", "agent:new", "human:ana"]);
+    world.admin(AdminOp::Role("agent:m".into(), Role::Master)).unwrap();
     let letter = world.say("agent:new", "agent:m");
+    let gone = json!({ "agent_name": "m" });
+    assert_eq!(outcome(&world.act("human:ana", "network.agent.remove", gone)), "forbidden", "a person manages nothing");
+    world.set(json!({ "token_manages": true }));
     assert_eq!(outcome(&world.act("agent:new", "network.agent.remove", json!({ "agent_name": "m" }))), "forbidden");
     assert_eq!(
         outcome(&world.act("human:ana", "network.agent.remove", json!({ "agent_name": "nobody" }))),
@@ -158,7 +162,7 @@ fn removing_members() {
     let result = world.act("human:ana", "network.agent.remove", json!({ "agent_name": "m" })).unwrap();
     assert_eq!(result, json!({ "status": "removed", "new_master": "agent:old" }));
     assert_eq!(world.state().member_id("agent:m"), None);
-    assert_eq!(world.try_say("agent:m", "core"), "session_revoked");
+    assert_eq!(world.try_say("agent:m", "core"), "invalid_token");
     let id = world.events[&letter].event.id().to_owned();
     assert_eq!(world.notices(), [("agent:new".into(), "agent:m".into(), "recipient_left".into(), vec![id])]);
     assert!(!world.state().channel(0).unwrap().seated.contains(&0));

@@ -327,7 +327,7 @@ fn the_context_says_who_sends() {
     say(&mut world).unwrap();
     let (context, deadline) = rx.recv().unwrap();
     let context: Value = serde_json::from_str(&context).unwrap();
-    let want = json!({ "network": crate::world::NETWORK, "address": "agent:a", "role": "master", "verification": 0 });
+    let want = json!({ "network": crate::world::NETWORK, "address": "agent:a", "role": "member", "verification": 0 });
     assert_eq!((context, deadline), (want, 1000));
 }
 
@@ -338,7 +338,7 @@ fn observers_are_shown_what_was_committed_and_nothing_else() {
     let shown = |world: &World| -> Vec<Value> {
         let shows = |effect: &Effect| match effect {
             Effect::Observe(check) => Some(serde_json::from_str(&check.event).unwrap()),
-            Effect::Signal { .. } | Effect::Revoked { .. } | Effect::CloseAll { .. } => None,
+            Effect::CredentialEnded | Effect::Signal { .. } | Effect::Revoked { .. } | Effect::CloseAll { .. } => None,
         };
         world.after.iter().filter_map(shows).collect()
     };
@@ -424,10 +424,15 @@ fn serve(world: &mut World, who: &str, payload: Value) -> Result<Value, Fault> {
 }
 
 #[test]
-fn masters_and_approved_members_serve_mods() {
+fn only_approved_members_serve_mods_whatever_their_role() {
     let mut world = World::workspace().joined(&["agent:a", "agent:b", "agent:c"]);
+    world.admin(AdminOp::Role("agent:c".into(), rialto_model::Role::Master)).unwrap();
     let wish = json!({ "name": "check", "mode": "guard", "intercepts": ["chat.*"], "priority": 5, "deadline_ms": 250 });
     assert_eq!(outcome(&serve(&mut world, "agent:b", wish.clone())), "forbidden");
+    assert_eq!(outcome(&serve(&mut world, "agent:c", wish.clone())), "forbidden", "a master sees no more than others");
+    for name in ["check", "n", "auth", "analytics", "a"] {
+        world.admin(AdminOp::ApproveMod(name.into(), "agent:a".into(), true)).unwrap();
+    }
     let shown = serve(&mut world, "agent:a", wish.clone()).unwrap();
     assert_eq!(
         (&shown["mod"], &shown["kind"], &shown["served_by"], &shown["deadline_ms"], &shown["priority"]),
@@ -489,7 +494,9 @@ fn a_mod_goes_with_its_server() {
 fn a_network_has_so_many_mods_from_elsewhere() {
     let mut world = World::workspace().joined(&["agent:a"]);
     world.careful = false;
+    world.admin(AdminOp::ApproveMod("more".into(), "agent:a".into(), true)).unwrap();
     for n in 0..limits::MODS_OUTSIDE_MAX {
+        world.admin(AdminOp::ApproveMod(format!("m{n}"), "agent:a".into(), true)).unwrap();
         serve(&mut world, "agent:a", json!({ "name": format!("m{n}"), "mode": "observe" })).unwrap();
     }
     assert_eq!(outcome(&serve(&mut world, "agent:a", json!({ "name": "more", "mode": "observe" }))), "network_full");
@@ -498,10 +505,10 @@ fn a_network_has_so_many_mods_from_elsewhere() {
     let patterns = |n: usize| json!({ "name": "m0", "intercepts": vec!["a.*"; n] });
     serve(&mut world, "agent:a", patterns(limits::MOD_PATTERNS_MAX)).unwrap();
     assert_eq!(outcome(&serve(&mut world, "agent:a", patterns(limits::MOD_PATTERNS_MAX + 1))), "invalid_payload");
-    for n in 0..limits::MOD_APPROVALS_MAX {
+    for n in 0..limits::MOD_APPROVALS_MAX - limits::MODS_OUTSIDE_MAX - 1 {
         world.admin(AdminOp::ApproveMod(format!("n{n}"), "agent:a".into(), true)).unwrap();
     }
-    let more = AdminOp::ApproveMod("more".into(), "agent:a".into(), true);
+    let more = AdminOp::ApproveMod("another".into(), "agent:a".into(), true);
     assert_eq!(outcome(&world.admin(more)), "network_full");
 }
 
@@ -509,6 +516,7 @@ fn a_network_has_so_many_mods_from_elsewhere() {
 fn an_operator_changes_mods_from_elsewhere_but_for_their_settings() {
     use rialto_engine::mods::manage::Patch;
     let mut world = World::workspace().joined(&["agent:a"]);
+    world.admin(AdminOp::ApproveMod("t".into(), "agent:a".into(), true)).unwrap();
     serve(&mut world, "agent:a", json!({ "name": "t", "mode": "transform" })).unwrap();
     let change = |patch: Patch| AdminOp::ChangeMod("t".into(), patch);
     let patch =

@@ -115,7 +115,7 @@ fn an_invitation_ends_by_time_use_refusal_and_revocation() {
     world.admin(AdminOp::Invite(wish, crate::world::sha("operators"))).unwrap();
     assert_eq!(join(&mut world, "agent:z", Some("operators")), "ok");
     let z = world.id("agent:z");
-    assert_eq!(world.state().member(z).unwrap().role, Role::Observer);
+    assert_eq!(world.state().member(z).unwrap().role(), Role::Observer);
     assert_eq!(outcome(&invite(&mut world, "agent:z", "core", json!({}))), "observer_read_only");
 }
 

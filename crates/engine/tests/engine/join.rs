@@ -183,6 +183,7 @@ fn join_answers_the_full_result() {
           "pending": 0,
           "role": "member",
           "status": "online",
+          "took_over": null,
           "verification": 0,
           "window": 10
         }"#]]
@@ -281,10 +282,15 @@ fn roles_granted() {
     let role =
         |world: &mut World, name: &str, payload| world.join_with(name, payload)["role"].as_str().unwrap().to_owned();
     assert_eq!(role(&mut world, "human:ana", json!({})), "member");
-    assert_eq!(role(&mut world, "agent:first", json!({})), "master");
+    assert_eq!(role(&mut world, "agent:first", json!({})), "member", "nobody becomes master by coming first");
     assert_eq!(role(&mut world, "agent:second", json!({ "role": "master" })), "member");
     assert_eq!(role(&mut world, "agent:eye", json!({ "role": "observer" })), "observer");
+    assert_eq!(role(&mut world, "agent:eye", json!({})), "member", "what a join asks for holds for its session");
+    world.admin(AdminOp::Role("agent:first".into(), Role::Master)).unwrap();
     assert_eq!(role(&mut world, "agent:first", json!({})), "master", "kept on re-join");
+    assert_eq!(role(&mut world, "agent:first", json!({ "role": "observer" })), "observer");
+    assert_eq!(world.try_say("agent:first", "core"), "observer_read_only");
+    assert_eq!(role(&mut world, "agent:first", json!({})), "master");
     let mut plain = World::plain();
     assert_eq!(role(&mut plain, "agent:first", json!({})), "member");
     let mut capped = token("watch", "watch-token");
@@ -343,6 +349,7 @@ fn a_workspace_seats_its_members_in_the_default_channel_if_there_is_one() {
     let mut world = World::workspace().joined(&["agent:a"]);
     let general = world.state().channel_id("general").unwrap();
     assert!(world.state().member(0).unwrap().sits_in(general));
+    world.admin(AdminOp::Role("agent:a".into(), Role::Master)).unwrap();
     world.act("agent:a", "network.channel.delete", json!({ "channel": "general" })).unwrap();
     assert_eq!(outcome(&world.try_join("agent:b", Join::token())), "ok");
 }

@@ -321,12 +321,13 @@ fn rules_that_name_a_member_follow_it() {
         payload.contains("resource/context/notes")
     };
     world.secrets.insert("agent:bea".into(), world.secrets["agent:b"].clone());
+    world.admin(AdminOp::Release("agent:b".into())).unwrap();
     world.join("agent:b");
     assert_eq!(["agent:bea", "agent:b"].map(|who| found(&mut world, who)), [true, false]);
 }
 
 #[test]
-fn an_old_name_belongs_to_who_joins_under_it() {
+fn an_old_name_leads_to_who_had_it_until_it_is_released() {
     let mut world = dev();
     let first = world.say("agent:b", "agent:a");
     world.own("agent:b", json!({ "name": "bea" })).unwrap();
@@ -334,6 +335,8 @@ fn an_old_name_belongs_to_who_joins_under_it() {
     world.secrets.insert("agent:bea".into(), secret);
     let second = world.say("agent:bea", "agent:a");
     let to_old = world.say("agent:a", "agent:b");
+    assert_eq!(outcome(&world.try_join("agent:b", Join::token())), "address_taken");
+    world.admin(AdminOp::Release("agent:b".into())).unwrap();
     world.join("agent:b");
     assert_eq!(world.id("agent:b"), 3);
     let to_new = world.say("agent:a", "agent:b");
@@ -392,6 +395,7 @@ fn a_retry_after_a_rename_is_the_same_event() {
     let again = world.emit_text(&caller, &format!(" {work}")).unwrap();
     assert_eq!((again.seq, again.duplicate), (second, true));
     // Another member under the old name is another sender.
+    world.admin(AdminOp::Release("agent:b".into())).unwrap();
     world.join("agent:b");
     assert_eq!(outcome(&world.emit("agent:b", event)), "id_conflict");
 }
@@ -446,9 +450,12 @@ fn clients_that_only_name_themselves_go_on_after_a_rename() {
         .unwrap();
     assert_eq!(accepted.event.unwrap().event.source(), "agent:ann");
     assert_eq!(world.state().roster().count(), 1);
-    // One that speaks with its session alone leaves its old name free: the next one under it is a newcomer.
+    // One that speaks with its session alone: the next one under its old name is a newcomer, once that is released.
     world.join("agent:s");
     world.own("agent:s", json!({ "name": "sue" })).unwrap();
+    let said = json!({ "type": "x.y", "source": "agent:s", "target": "channel/general" });
+    assert_eq!(outcome(&world.emit_as(&World::holder("agent:s"), said)), "address_taken");
+    world.admin(AdminOp::Release("agent:s".into())).unwrap();
     let seq = world
         .emit_as(&World::holder("agent:s"), json!({ "type": "x.y", "source": "agent:s", "target": "channel/general" }))
         .unwrap();

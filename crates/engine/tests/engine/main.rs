@@ -30,6 +30,7 @@ mod mods;
 mod oracle;
 mod principals;
 mod resources;
+mod rights;
 mod routing;
 mod sessions;
 mod status;

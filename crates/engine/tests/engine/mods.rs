@@ -122,7 +122,7 @@ fn auth_by_event() {
         verification_required verification_required ok
         ok ok ok
         ok forbidden forbidden
-        ok ok ok
+        invalid_token ok invalid_token
     "#]]
     .assert_eq(&out);
 }

@@ -241,7 +241,9 @@ fn step(world: &mut World, oracle: &mut Oracle, op: &Op) {
     match op {
         Op::Join { who, log } => {
             let receive = if *log { "log" } else { "queue" };
-            world.try_join(NAMES[*who], Join::with(json!({ "receive": receive }))).unwrap();
+            // A person's name is the person's: the operator's word brings her back.
+            let join = Join { operator: true, ..Join::with(json!({ "receive": receive })) };
+            world.try_join(NAMES[*who], join).unwrap();
             oracle.members.insert(NAMES[*who].to_owned(), (true, !log));
         }
         Op::Leave { who, forget } if oracle.is_present(NAMES[*who]) => {

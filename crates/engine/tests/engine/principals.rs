@@ -113,7 +113,7 @@ fn a_compat_clients_first_event_joins_it() {
     assert_eq!(accepted.event.unwrap().event.source(), "openagents:new");
     let id = world.id("openagents:new");
     let member = world.state().member(id).unwrap().clone();
-    assert!(member.lax && member.sits_in(0) && member.role == rialto_model::Role::Master);
+    assert!(member.lax && member.sits_in(0) && member.role() == rialto_model::Role::Member);
     assert_eq!(crate::world::signals(&world, "rialto.member.status").len(), 1);
     // It is a member now, and its second event joins nobody else.
     world.emit_as(&guest, event.clone()).unwrap();

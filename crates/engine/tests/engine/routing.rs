@@ -238,6 +238,7 @@ fn announce_updates_the_roster_and_reaches_all_others() {
 #[test]
 fn discover_filters_and_hides() {
     let mut world = World::workspace().joined(&["agent:m", "agent:a", "agent:b", "human:ana"]);
+    world.admin(AdminOp::Role("agent:m".into(), rialto_model::Role::Master)).unwrap();
     world.act("agent:a", "network.channel.create", json!({ "name": "secret", "private": true })).unwrap();
     world.admin(AdminOp::SetGroup("g".into(), vec!["a".into()])).unwrap();
     let ask = |world: &mut World, who: &str, payload| {

@@ -2,11 +2,11 @@
 
 use crate::app::App;
 use crate::ask::{Desk, object};
-use crate::auth::Params;
 use crate::error::Refusal;
 use crate::wire;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
@@ -15,6 +15,7 @@ use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, DeadLetters, Dialect, Wishes};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 pub(crate) fn bad(field: &str, what: &str) -> Fault {
     Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
@@ -71,7 +72,7 @@ pub(crate) async fn create(desk: Desk, body: Bytes) -> Result<Response, Refusal>
     if let (Some(token), Some(map)) = (token, data.as_object_mut()) {
         map.insert("token".into(), json!(token.expose()));
     }
-    tracing::info!(target: "audit", network = network.id(), act = "CreateNetwork", "operator");
+    network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.create", Some(settings.name))).await?;
     Ok(wire::ok(&data))
 }
 
@@ -113,8 +114,9 @@ pub(crate) async fn new_token(desk: Desk, body: Bytes) -> Result<Response, Refus
     };
     let expires_at = body.get("expires_at").and_then(Value::as_u64);
     let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
-    let (secret, label) = desk.app.node.add_token(&network, text("label"), role, agent, expires_at).await?;
-    tracing::info!(target: "audit", network = network.id(), act = "AddToken", label, "operator");
+    let (secret, token) = desk.app.node.make_token(text("label"), role, agent, expires_at)?;
+    let label = token.label.clone();
+    network.act(&desk.caller, desk.client.place(), AdminOp::AddToken(token)).await?;
     Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
 }
 
@@ -199,22 +201,21 @@ pub(crate) async fn dead_letters(desk: Desk) -> Result<Response, Refusal> {
 /// `POST …/dead-letters/retry` {event_id?, recipient?, all?, limit?}.
 pub(crate) async fn retry_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let (network, which) = (desk.network()?, chosen_letters(&body)?);
-    audit_letters(&desk, "RetryDeadLetters", &which)?;
+    note_letters(&desk, "dead.retry", &which).await?;
     Ok(wire::ok(&network.retry_dead_letters(&desk.caller, &which).await?))
 }
 
 /// `POST …/dead-letters/drop` {event_id?, recipient?, all?, limit?}.
 pub(crate) async fn drop_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let (network, which) = (desk.network()?, chosen_letters(&body)?);
-    audit_letters(&desk, "DropDeadLetters", &which)?;
+    note_letters(&desk, "dead.drop", &which).await?;
     Ok(wire::ok(&network.drop_dead_letters(&which).await?))
 }
 
-fn audit_letters(desk: &Desk, act: &str, which: &DeadLetters) -> Result<(), Refusal> {
-    let (event, recipient) = (which.event_id.as_deref(), which.recipient.as_deref());
-    let client = desk.client.ip.map(tracing::field::display);
-    tracing::info!(target: "audit", network = desk.network()?.id(), act, event, recipient, client, "operator");
-    Ok(())
+async fn note_letters(desk: &Desk, act: &'static str, which: &DeadLetters) -> Result<(), Refusal> {
+    let named = [which.event_id.as_deref(), which.recipient.as_deref()];
+    let about: Vec<&str> = named.into_iter().flatten().collect();
+    desk.note(act, Some(about.join(" to ")).filter(|text| !text.is_empty())).await
 }
 
 /// Which dead letters to act on; all of them only when that is said.
@@ -244,34 +245,81 @@ pub(crate) async fn redact(desk: Desk, body: Bytes) -> Result<Response, Refusal>
     let network = desk.network()?;
     let body = object(&body)?;
     let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| bad("event_id", "is required"))?;
-    tracing::info!(target: "audit", network = network.id(), act = "Redact", event = id, "operator");
+    desk.note("event.redact", Some(id.to_owned())).await?;
     Ok(wire::ok(&network.redact(id).await?))
 }
 
+/// `GET …/members`: everybody with what holds the name and its sessions; never a secret.
+pub(crate) async fn members(desk: Desk) -> Result<Response, Refusal> {
+    desk.show(Ledger::Sessions).await
+}
+
+/// `POST …/members/{address}/release`: the name belongs to nobody any more.
+pub(crate) async fn release_member(desk: Desk) -> Result<Response, Refusal> {
+    let address = desk.named("address").to_owned();
+    desk.act(AdminOp::Release(address)).await
+}
+
+/// `DELETE …/members/{address}/sessions?session=`: one, or all of them.
+pub(crate) async fn end_sessions(desk: Desk) -> Result<Response, Refusal> {
+    let number = desk.params.get("session").map(|text| text.parse().map_err(|_| bad("session", "is a number")));
+    let (address, number) = (desk.named("address").to_owned(), number.transpose()?);
+    desk.act(AdminOp::EndSessions(address, number)).await
+}
+
+/// `GET …/audit?since=&actor=`.
+pub(crate) async fn audit(desk: Desk) -> Result<Response, Refusal> {
+    let since =
+        desk.params.get("since").map(|text| text.parse().map_err(|_| bad("since", "is a time in milliseconds")));
+    let (since, actor) = (since.transpose()?.unwrap_or(0), desk.params.get("actor").cloned());
+    desk.show(Ledger::Audit(since, actor)).await
+}
+
+/// A code of the browser link works this long.
+const CODE_LIFE: Duration = Duration::from_secs(600);
+/// Codes that were made and not used; the oldest goes first.
+const CODES_MAX: usize = 16;
+
 impl App {
-    /// A one-time code for the browser link.
+    /// A one-time code for the browser link, good for ten minutes.
     pub fn browser_code(&self) -> Option<Secret> {
         let secret = Secret::generate().ok()?;
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        codes.push(secret.sha256());
+        codes.retain(|(_, made)| made.elapsed() < CODE_LIFE);
+        if codes.len() >= CODES_MAX {
+            codes.remove(0);
+        }
+        codes.push((secret.sha256(), Instant::now()));
         Some(secret)
+    }
+
+    /// The link with this code: the secret stands in the fragment, which no server and no log ever sees.
+    pub fn browser_link(&self, url: &str) -> Option<String> {
+        self.browser_code().map(|code| format!("{}/#code={}", url.trim_end_matches('/'), code.expose()))
     }
 }
 
-/// `GET /browser?code=`: the code works once and yields a human session in the default network, with master's rights.
-pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>) -> Result<Response, Refusal> {
-    let hash = params.get("code").map(|c| sha256(c)).unwrap_or_default();
+/// `POST /v1/admin/browser`: another link.
+pub(crate) async fn browser_link(desk: Desk, headers: HeaderMap) -> Result<Response, Refusal> {
+    let link = desk.app.browser_link(&desk.app.base_url(&headers)).ok_or(ErrorCode::Internal)?;
+    if let Some(network) = desk.app.node.default_network().filter(|network| network.damage().is_none()) {
+        network.act(&desk.caller, desk.client.place(), AdminOp::Noted("browser.link", None)).await?;
+    }
+    Ok(wire::ok(&json!({ "url": link, "expires_in_s": CODE_LIFE.as_secs() })))
+}
+
+/// `POST /v1/browser` {code}: the code works once, and yields the operator's own session in the default network.
+pub(crate) async fn browser(State(app): State<App>, body: Bytes) -> Result<Response, Refusal> {
+    let body = object(&body)?;
+    let hash = body.get("code").and_then(Value::as_str).map(sha256).unwrap_or_default();
     let known = {
         let mut codes = app.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = codes.iter().position(|c| rialto_node::identity::same(c, &hash));
-        at.map(|i| codes.swap_remove(i)).is_some()
+        let at = codes.iter().position(|(code, _)| rialto_node::identity::same(code, &hash));
+        at.map(|at| codes.remove(at)).is_some_and(|(_, made)| made.elapsed() < CODE_LIFE)
     };
     if !known {
-        return Err(Fault::new(
-            ErrorCode::InvalidToken,
-            "this link was used or never made; restart `rialto up` for another",
-        )
-        .into());
+        let text = "this link was used, is older than ten minutes or was never made; `rialto browser` makes another";
+        return Err(Fault::new(ErrorCode::InvalidToken, text).into());
     }
     let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
     let caller = Arc::new(Caller {
@@ -280,7 +328,8 @@ pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>
         claimed: Some("human:operator".into()),
         ..Caller::default()
     });
-    let event = json!({ "type": "network.agent.join", "target": "core", "payload": { "agent_id": "human:operator" } });
+    let payload = json!({ "agent_id": "human:operator" });
+    let event = json!({ "type": "network.agent.join", "target": "core", "payload": payload });
     let answers = network.emit(&caller, event.to_string().into()).await?;
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     let accepted = answered.result.map_err(Refusal::from)?;
@@ -288,12 +337,7 @@ pub(crate) async fn browser(State(app): State<App>, Query(params): Query<Params>
     let mut data = accepted.result.unwrap_or_default();
     if let Some(map) = data.as_object_mut() {
         map.insert("role".into(), json!("master"));
+        map.extend(answered.session_id.map(|session| ("session_id".to_owned(), json!(session))));
     }
-    let mut response = wire::ok(&data).into_response();
-    if let Some(cookie) =
-        answered.session_id.and_then(|s| format!("rialto_session={s}; HttpOnly; SameSite=Strict; Path=/").parse().ok())
-    {
-        response.headers_mut().insert(axum::http::header::SET_COOKIE, cookie);
-    }
-    Ok(response)
+    Ok(wire::ok(&data))
 }

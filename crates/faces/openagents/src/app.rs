@@ -16,8 +16,8 @@ pub struct FaceConfig {
     pub allowed_origins: Vec<String>,
     /// Host names that may be asked for besides the public URL's and loopback ones.
     pub allowed_hosts: Vec<String>,
-    /// Whether anybody may make workspaces.
-    pub open_creation: bool,
+    /// Whether anybody may make workspaces; who is on this machine may where nobody else reaches the node, unless it says no.
+    pub open_creation: Option<bool>,
     /// Proxies whose word on who the client is counts.
     pub trusted_proxies: Vec<Subnet>,
     /// Whether the listener speaks TLS.
@@ -25,6 +25,18 @@ pub struct FaceConfig {
     /// The address listened on.
     pub listen: String,
 }
+
+impl FaceConfig {
+    /// Whether who is on this machine may make workspaces without a credential: not where others reach the node.
+    pub(crate) fn creates_openly(&self) -> bool {
+        let here = self.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
+        let others = self.public_url.is_some() || !self.trusted_proxies.is_empty();
+        self.open_creation.unwrap_or(here && !others)
+    }
+}
+
+/// Hashes of codes that were made and not used, and when each was made.
+pub type Codes = Arc<std::sync::Mutex<Vec<([u8; 32], std::time::Instant)>>>;
 
 /// State of the router.
 #[derive(Debug, Clone)]
@@ -36,7 +48,7 @@ pub struct App {
     /// Fires when the node stops: streams say goodbye.
     pub stop: CancellationToken,
     /// One-time codes for the browser link.
-    pub codes: Arc<std::sync::Mutex<Vec<[u8; 32]>>>,
+    pub codes: Codes,
     /// Open WebSockets: whoever stops the node waits for their goodbyes.
     pub streams: TaskTracker,
 }

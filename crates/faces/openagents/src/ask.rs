@@ -128,24 +128,19 @@ impl Desk {
         Ok(wire::ok(&self.read(ledger).await?))
     }
 
-    /// Does something to the network.
+    /// Does something to the network, and records that the operator did, and from where.
     pub(crate) async fn act(&self, op: AdminOp) -> Result<Response, Refusal> {
-        let network = self.network()?;
-        // Administrative acts are audited: what and where; the secret itself never shows.
-        let client = self.client.ip.map(tracing::field::display);
-        tracing::info!(target: "audit", network = network.id(), act = ?AuditName(&op), client, "operator");
-        Ok(wire::ok(&network.admin(op).await?))
+        Ok(wire::ok(&self.done(op).await?))
     }
-}
 
-/// The name of an act, without its arguments.
-struct AuditName<'a>(&'a AdminOp);
+    /// Records that the operator did something to the network that is not recorded otherwise.
+    pub(crate) async fn note(&self, act: &'static str, about: Option<String>) -> Result<(), Refusal> {
+        self.done(AdminOp::Noted(act, about)).await.map(drop)
+    }
 
-impl std::fmt::Debug for AuditName<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = format!("{:?}", self.0);
-        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-        f.write_str(text.get(..end).unwrap_or_default())
+    /// The same, for an answer that says more.
+    pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
+        Ok(self.network()?.act(&self.caller, self.client.place(), op).await?)
     }
 }
 

@@ -156,8 +156,7 @@ impl<'a> CallRequest<'a> {
         };
         let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
         let bearer = bearer.filter(|_| !operator);
-        let mut caller =
-            Caller { operator, bearer, session, claimed: None, dialect, stream: None, trace: trace(headers) };
+        let mut caller = Caller { operator, bearer, session, dialect, trace: trace(headers), ..Caller::default() };
         // Who joins may show the network's token among its proofs.
         let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
         let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));

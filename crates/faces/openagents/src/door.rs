@@ -207,7 +207,7 @@ mod tests {
             public_url: Some("https://Hub.example/base".to_owned()),
             allowed_origins: origins.iter().map(|o| (*o).to_owned()).collect(),
             allowed_hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
-            open_creation: false,
+            open_creation: None,
             trusted_proxies: Vec::new(),
             tls: false,
             listen: "10.0.0.7:8700".to_owned(),

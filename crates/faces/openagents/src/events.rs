@@ -269,7 +269,7 @@ pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> R
     if params.get("ack").is_some_and(|v| v == "false" || v == "0") || query.view != Some(View::Inbox) {
         return Ok(());
     }
-    if let Some(seq) = call.network.cursor(after, query.lenient_cursor).await? {
+    if let Some(seq) = call.network.cursor(&call.caller, after, query.lenient_cursor).await? {
         call.network.ack_filtered(&call.caller, seq, query.filter.clone()).await?;
     }
     Ok(())

@@ -78,8 +78,10 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         map.remove("address");
     }
     let call = ask.call_with(&asker)?;
-    let data = if call.caller.operator && call.caller.session.is_none() {
-        call.network.admin(rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned())).await?
+    let itself = call.caller.session.is_none() && call.caller.claimed.is_none();
+    let remove = rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned());
+    let data = if itself && (call.caller.operator || call.network.settings().token_manages) {
+        call.network.act(&call.caller, ask.client.place(), remove).await?
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
         *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()

@@ -255,15 +255,17 @@ pub(crate) fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 
 }
 
 /// `POST /v1/admin/backup`: everything durable now, as one file.
-pub(crate) async fn backup(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
-    let node = app.node.clone();
+pub(crate) async fn backup(desk: crate::ask::Desk) -> Result<Response, Refusal> {
+    let node = desk.app.node.clone();
+    if let Some(network) = node.default_network().filter(|network| network.damage().is_none()) {
+        let noted = rialto_node::AdminOp::Noted("node.backup", None);
+        network.act(&desk.caller, desk.client.place(), noted).await?;
+    }
     let body = piped(move |pipe| {
         // The books are read first and the content they name last.
         let _content_stays = node.blobs().hold();
         rialto_node::archive::save(node.store().as_ref(), pipe).map(|_| ()).map_err(|e| e.to_string())
     });
-    tracing::info!(target: "audit", act = "Backup", "operator");
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 

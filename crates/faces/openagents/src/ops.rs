@@ -142,7 +142,7 @@ ops! {
     get "/v1/invitations" "invitations" Network scoped &["network", "agent"], &[], workspaces::invitations, "Invitations for the caller; all for the operator";
     post "/v1/invitations" "invite" Network scoped &["network"], &["invitee", "role", "channel", "message", "expires_in_s", "max_uses"], workspaces::invite, "Invite somebody; the code is shown this once";
     post "/v1/invitations/{invitation}/reject" "reject_invitation" Public scoped &["network"], &["code"], workspaces::reject, "Refuse an invitation";
-    delete "/v1/invitations/{invitation}" "revoke_invitation" Operator scoped &["network"], &[], workspaces::revoke, "Take an invitation back";
+    delete "/v1/invitations/{invitation}" "revoke_invitation" Network scoped &["network"], &[], workspaces::revoke, "Take an invitation back";
     get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
     post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
     get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";
@@ -156,6 +156,11 @@ ops! {
     delete "/v1/admin/networks/{id}/groups/{name}" "admin_delete_group" Operator plain &[], &[], admin::delete_group, "Delete a group";
     patch "/v1/admin/networks/{id}/members/{address}" "admin_change_member" Operator plain &[], &["role", "mute", "unmute", "dnd", "name"], admin::change_member, "Set a member's role, name, or what it mutes";
     delete "/v1/admin/networks/{id}/members/{address}" "admin_remove_member" Operator plain &[], &[], admin::remove_member, "Remove a member";
+    get "/v1/admin/networks/{id}/members" "admin_members" Operator plain &[], &[], admin::members, "Members with what holds their names, and their sessions";
+    post "/v1/admin/networks/{id}/members/{address}/release" "admin_release_member" Operator plain &[], &[], admin::release_member, "Free a name: nobody owns it any more";
+    delete "/v1/admin/networks/{id}/members/{address}/sessions" "admin_end_sessions" Operator plain &["session"], &[], admin::end_sessions, "End a member's sessions, or one of them";
+    get "/v1/admin/networks/{id}/audit" "admin_audit" Operator plain &["since", "actor"], &[], admin::audit, "Who managed the network: when, what, from where, before and after";
+    post "/v1/admin/browser" "admin_browser" Operator plain &[], &[], admin::browser_link, "Another link for the operator's browser; it works once, for ten minutes";
     get "/v1/admin/networks/{id}/mods" "admin_mods" Operator plain &[], &[], mods::list, "Loaded mods in pipeline order";
     post "/v1/admin/networks/{id}/mods" "admin_load_mod" Operator plain &[], &["name", "config", "intercepts", "priority", "enabled"], mods::load, "Load a mod that is not loaded";
     post "/v1/admin/networks/{id}/mods/order" "admin_order_mods" Operator plain &[], &["names", "mode"], mods::order, "Put the mods of one mode in order";
@@ -182,7 +187,7 @@ ops! {
     get "/.well-known/openagents.json" "well_known" Public plain &[], &[], docs::well_known, "What this node offers";
     get "/v1/ws/{network}" "network_profile" Public plain &[], &[], members::network_profile, "The network's public profile";
     get "/ws/{network}" "websocket" Network plain &["token"], &[], ws::upgrade, "The stream conversation over WebSocket";
-    get "/browser" "browser" Public plain &["code"], &[], admin::browser, "Exchange a one-time code for a human session";
+    post "/v1/browser" "browser" Public plain &[], &["code"], admin::browser, "A session of the operator for the code of the browser link";
 }
 
 /// The path of an operation below a network.

@@ -75,6 +75,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Where it is, in a word, for the record of who did what.
+    pub(crate) fn place(&self) -> Option<String> {
+        self.ip.map(|ip| ip.to_canonical().to_string())
+    }
+
     /// Whether it is on this machine, as far as is known.
     pub(crate) fn is_local(&self) -> bool {
         self.ip.is_none_or(|ip| ip.to_canonical().is_loopback())

@@ -66,7 +66,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
     let head = call.network.head();
     let start = *head.borrow();
     let cursor = match &query.after {
-        Some(after) => call.network.cursor(after, query.lenient_cursor).await?.unwrap_or(0),
+        Some(after) => call.network.cursor(&call.caller, after, query.lenient_cursor).await?.unwrap_or(0),
         None if query.view == Some(View::Inbox) => 0,
         None => start,
     };

@@ -9,6 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use rialto_model::{ErrorCode, Fault};
+use rialto_node::AdminOp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -18,7 +19,9 @@ const PIECES_AHEAD: usize = 4;
 /// `POST /v1/admin/networks/{id}/export`: the network as it is durable now, as one file.
 pub(crate) async fn export(desk: Desk) -> Result<Response, Refusal> {
     let (node, network) = (desk.app.node.clone(), desk.network()?);
-    tracing::info!(target: "audit", network = network.id(), act = "ExportNetwork", "operator");
+    if network.damage().is_none() {
+        network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.export", None)).await?;
+    }
     let body = piped(move |pipe| node.export_network(&network, pipe).map(|_| ()).map_err(|e| e.to_string()));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
@@ -45,7 +48,7 @@ pub(crate) async fn import(desk: Desk, body: Body) -> Result<Response, Refusal> 
     }
     let imported = imported?;
     let (network, counts) = (imported.network, imported.counts);
-    tracing::info!(target: "audit", network = network.id(), act = "ImportNetwork", "operator");
+    network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.import", None)).await?;
     let mut data = json!({
         "id": network.id(), "name": network.settings().name, "events": counts.records, "blobs": counts.blobs,
         "bytes": counts.bytes,

@@ -87,7 +87,7 @@ pub(crate) async fn events(ask: Ask) -> Result<Response, Refusal> {
     let limit = Query { limit, ..Query::default() }.checked_limit()?;
     let wait = wait_seconds(&ask.params)?;
     let after = match ask.params.get("after").filter(|text| !text.is_empty()) {
-        Some(cursor) => call.network.cursor(cursor, false).await?.unwrap_or(0),
+        Some(cursor) => call.network.cursor(&call.caller, cursor, false).await?.unwrap_or(0),
         None => 0,
     };
     let deadline = wait.map(|wait| tokio::time::Instant::now() + wait);
@@ -124,7 +124,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
     let watch = match last {
         None => call.network.watch_work(&call.caller, id).await?,
         Some(cursor) => {
-            let after = call.network.cursor(&cursor, false).await?.unwrap_or(0);
+            let after = call.network.cursor(&call.caller, &cursor, false).await?.unwrap_or(0);
             let watch = call.network.resume_work(&call.caller, id, after).await?;
             if watch.is_over() {
                 return Ok(StatusCode::NO_CONTENT.into_response());

@@ -56,6 +56,8 @@ fn dated(mut value: Value) -> Value {
 struct Visit {
     call: auth::Call,
     seen: Value,
+    /// Where the caller calls from.
+    from: Option<String>,
 }
 
 impl Visit {
@@ -63,24 +65,31 @@ impl Visit {
         let id = ask.path.get("id").map(String::as_str);
         let call = CallRequest::new(&ask.app, &ask.headers).path(id).call()?;
         let seen = call.network.look(&call.caller, Look::Workspace).await?;
-        Ok(Visit { call, seen })
+        Ok(Visit { call, seen, from: ask.client.place() })
     }
 
-    /// A visit of somebody who may change things.
-    async fn to_change(ask: &Ask) -> Result<Visit, Refusal> {
-        Visit::pay(ask).await?.who("manages")
+    /// A visit of somebody who manages the workspace.
+    async fn to_manage(ask: &Ask) -> Result<Visit, Refusal> {
+        let text =
+            "this takes the operator or a master, whom the operator makes (or the token where `token_manages` is set)";
+        Visit::pay(ask).await?.who("manages", text)
     }
 
-    fn who(self, may: &str) -> Result<Visit, Refusal> {
+    /// A visit of somebody who may arrange its conversations.
+    async fn to_arrange(ask: &Ask) -> Result<Visit, Refusal> {
+        let text = "this takes a master, a person, the workspace's token or the operator";
+        Visit::pay(ask).await?.who("arranges", text)
+    }
+
+    fn who(self, may: &str, refusal: &str) -> Result<Visit, Refusal> {
         if self.seen.get(may).and_then(Value::as_bool) == Some(true) {
             return Ok(self);
         }
-        Err(Fault::new(ErrorCode::Forbidden, "this takes a master, a human, the workspace's token or the operator")
-            .into())
+        Err(Fault::new(ErrorCode::Forbidden, refusal).into())
     }
 
     async fn act(&self, op: AdminOp) -> Result<Value, Refusal> {
-        Ok(self.call.network.admin(op).await?)
+        Ok(self.call.network.act(&self.call.caller, self.from.clone(), op).await?)
     }
 
     /// Looks again after a change.
@@ -105,10 +114,7 @@ impl Visit {
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
 pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let (app, headers) = (ask.app, ask.headers);
-    // Behind a proxy on the same machine the listener is on loopback and the caller is not.
-    let listens_here = app.config.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
-    let here = listens_here && ask.client.is_local();
-    if !(app.config.open_creation || here && app.config.public_url.is_none()) {
+    if !(app.config.creates_openly() && ask.client.is_local() || app.config.open_creation == Some(true)) {
         auth::operator(&app, &headers)?;
     }
     let body = object(&body)?;
@@ -126,10 +132,12 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     }
     let wish = CreateNetwork {
         created_by: email.as_ref().map(|email| format!("human:{email}")),
+        token_manages: true,
         ..CreateNetwork::named(&name, Preset::Workspace)
     };
     let (network, token) = app.node.create_network(wish).await?;
-    tracing::info!(target: "audit", network = network.id(), act = "CreateWorkspace", "workspace");
+    let by = std::sync::Arc::new(rialto_node::Caller { operator: true, ..rialto_node::Caller::default() });
+    network.act(&by, ask.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
     if let Some(email) = &email {
         network.admin(AdminOp::Settings(json!({ "metadata": { "creator_email": email } }))).await?;
     }
@@ -138,8 +146,7 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     }
     let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
     let made = network.admin(AdminOp::OpenSession(session)).await?;
-    let operator = std::sync::Arc::new(rialto_node::Caller { operator: true, ..rialto_node::Caller::default() });
-    let seen = network.look(&operator, Look::Workspace).await?;
+    let seen = network.look(&by, Look::Workspace).await?;
     let all = seen.get("channels").and_then(Value::as_array).into_iter().flatten();
     let channel = all.into_iter().find(|c| c.get("name") == made.get("name")).cloned().unwrap_or_default();
     Ok(wire::ok(&json!({
@@ -167,7 +174,7 @@ pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
 
 /// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
 pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&ask).await?;
+    let visit = Visit::to_manage(&ask).await?;
     let mut patch = serde_json::Map::new();
     for (key, value) in object(&body)?.as_object().into_iter().flatten() {
         match key.as_str() {
@@ -179,7 +186,6 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
                 patch.insert("name".into(), value.clone());
             }
             "status" => {
-                ask.operator()?;
                 patch.insert("status".into(), value.clone());
             }
             "settings" if value.is_object() => {
@@ -198,21 +204,19 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 
 /// `DELETE /v1/workspaces/{id}`: archives it.
 pub(crate) async fn archive(ask: Ask) -> Result<Response, Refusal> {
-    // Only the operator changes what a network is to everybody.
-    ask.operator()?;
-    let visit = Visit::to_change(&ask).await?;
+    let visit = Visit::to_manage(&ask).await?;
     visit.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
-    Ok(visit.again().await?.workspace())
+    Ok(wire::ok(&json!({ "workspaceId": visit.call.network.id(), "status": "deleted" })))
 }
 
 /// `POST /v1/workspaces/{id}/rotate-token`.
 pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
-    let visit = Visit::pay(&ask).await?.who("rotates")?;
-    let (secret, _) = ask.app.node.add_token(&visit.call.network, None, None, None, None).await?;
+    let visit = Visit::to_manage(&ask).await?;
+    let (secret, token) = ask.app.node.make_token(None, None, None, None)?;
+    visit.act(AdminOp::AddToken(token)).await?;
     for label in visit.seen.get("tokens").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         visit.act(AdminOp::RevokeToken(label.to_owned())).await?;
     }
-    tracing::info!(target: "audit", network = visit.call.network.id(), act = "RotateToken", "workspace");
     Ok(wire::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
 }
 
@@ -240,7 +244,7 @@ pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
 
 /// `POST /v1/workspaces/{id}/channels`.
 pub(crate) async fn open(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&ask).await?;
+    let visit = Visit::to_arrange(&ask).await?;
     let mut wish = object(&body)?;
     if let Some(map) = wish.as_object_mut() {
         map.remove("created_by");
@@ -256,7 +260,7 @@ pub(crate) async fn channel(ask: Ask) -> Result<Response, Refusal> {
 }
 
 async fn set_channel(ask: &Ask, changes: Value) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(ask).await?;
+    let visit = Visit::to_arrange(ask).await?;
     visit.channel(ask.named("name"))?;
     visit.act(AdminOp::SetChannel(ask.named("name").to_owned(), changes)).await?;
     Ok(wire::ok(&visit.again().await?.channel(ask.named("name"))?))
@@ -274,7 +278,7 @@ pub(crate) async fn archive_channel(ask: Ask) -> Result<Response, Refusal> {
 
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
 pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_change(&ask).await?;
+    let visit = Visit::to_manage(&ask).await?;
     let body = object(&body)?;
     let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
     let role = role.ok_or_else(|| bad("role", "master, member or observer"))?;
@@ -314,7 +318,7 @@ pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let mut wish = object(&body)?;
     let call = ask.call_with(&wish)?;
     if call.caller.operator && call.caller.session.is_none() {
-        tracing::info!(target: "audit", network = call.network.id(), act = "Invite", "operator");
+        call.network.act(&call.caller, ask.client.place(), AdminOp::Noted("invite.add", None)).await?;
         return Ok(wire::ok(&call.network.invite(wish).await?));
     }
     if let Some(map) = wish.as_object_mut() {
@@ -341,10 +345,9 @@ pub(crate) async fn reject(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 
 /// `DELETE /v1/invitations/{invitation}`.
 pub(crate) async fn revoke(ask: Ask) -> Result<Response, Refusal> {
-    ask.operator()?;
     let call = ask.call()?;
-    tracing::info!(target: "audit", network = call.network.id(), act = "EndInvite", "operator");
-    Ok(wire::ok(&call.network.admin(AdminOp::EndInvite(ask.named("invitation").to_owned(), None)).await?))
+    let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), None);
+    Ok(wire::ok(&call.network.act(&call.caller, ask.client.place(), end).await?))
 }
 
 #[cfg(test)]

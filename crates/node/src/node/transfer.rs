@@ -232,7 +232,7 @@ fn end_sessions(engine: &mut Engine) {
         .map(|(id, member)| (id, member.sessions.iter().map(|session| session.number).collect()))
         .collect();
     for (member, numbers) in open {
-        engine.apply(&Record::from(Change::SessionEnded { member, numbers, expired: false }));
+        engine.apply(&Record::from(Change::SessionEnded { member, numbers, expired: false, voided: false }));
     }
 }
 

@@ -283,7 +283,14 @@ impl Task {
                 Counters::add(&self.shared.counters.signals, 1);
                 self.sessions.signal(&self.engine.state, &event, &route);
             }
-            Effect::Revoked { member, numbers, code } => self.sessions.revoke(member, &numbers, code),
+            Effect::Revoked { member, numbers, code } => {
+                self.sessions.revoke(member, &numbers, code);
+                // Whoever waits by another way looks again, and is refused.
+                let _ = self.head.send(self.committed);
+            }
+            Effect::CredentialEnded => {
+                let _ = self.head.send(self.committed);
+            }
             Effect::CloseAll { code } => self.sessions.close_all(code),
             Effect::Observe(check) => self.observe(&check),
         }

@@ -55,6 +55,7 @@ impl Task {
             next = if room { self.next_waiting(&mut turns).await } else { None };
         }
         self.events.reserve(events);
+        self.engine.state.strangers = self.shared.strangers();
         let now = self.clock.now();
         // Acks and reads first: they are short and free windows.
         others.into_iter().for_each(|command| self.other(command, now));

@@ -29,6 +29,7 @@ pub(super) enum Detour {
 impl Task {
     /// Decides a connection's frames; answers wait for the commit.
     pub(super) fn emit(&mut self, connection: u64, caller: &Arc<Caller>, texts: Texts, reply: Reply, now: Clock) {
+        self.token_shown(caller.bearer.as_ref(), now);
         let backwards = rialto_engine::bugs::on("batch reordered");
         let texts = if backwards {
             let mut list: Vec<&[u8]> = texts.iter().collect();

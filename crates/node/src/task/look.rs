@@ -105,7 +105,7 @@ impl Task {
         }
         json!({
             "id": book.id, "slug": book.id, "name": s.name, "description": s.metadata.get("description").cloned().unwrap_or_default(),
-            "access": { "policy": s.policy.as_str(), "min_verification": s.min_verification },
+            "access": { "policy": if self.engine.state.is_open() { "open" } else { s.policy.as_str() }, "min_verification": s.min_verification },
             "capabilities": capabilities, "agents_online": online, "status": s.status.as_str(), "delivery": s.delivery.as_str(),
             "durability": s.durability.as_str(), "profile": s.profile.as_str(), "onm_version": "1.0",
             "listed": s.metadata.get("listed").and_then(Value::as_bool).unwrap_or(true),
@@ -211,6 +211,13 @@ impl Task {
         Ok(explanation.json)
     }
 
+    /// When a token was last shown, or a session last made with it.
+    fn token_used_at(&self, token: &rialto_model::network::Token) -> Option<u64> {
+        let sessions = self.engine.state.roster().flat_map(|(_, m)| &m.sessions);
+        let made = sessions.filter(|s| s.token.as_deref() == Some(&token.label)).map(|s| s.created_at).max();
+        self.tokens_shown.get(&token.sha256).copied().max(made)
+    }
+
     fn operator(&self, ledger: Ledger) -> Value {
         let book = &self.engine.state.book;
         match ledger {
@@ -218,7 +225,7 @@ impl Task {
                 let list: Vec<Value> = book
                     .tokens
                     .iter()
-                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at }))
+                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at, "last_used_at": self.token_used_at(t) }))
                     .collect();
                 json!({ "tokens": list })
             }
@@ -239,6 +246,10 @@ impl Task {
                     .collect();
                 json!({ "dead_letters": list })
             }
+            Ledger::Sessions => {
+                json!({ "members": self.engine.state.credentials(&self.engine.live, self.clock.now()) })
+            }
+            Ledger::Audit(since, actor) => json!({ "entries": self.engine.state.audit(since, actor.as_deref()) }),
             Ledger::Network => {
                 let mut out = serde_json::to_value(&book.settings).unwrap_or_default();
                 if let Some(map) = out.as_object_mut() {

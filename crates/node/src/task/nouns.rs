@@ -107,7 +107,7 @@ impl Task {
         let file = state.file(viewer, id)?;
         Ok(json!({
             "entry": state.file_entry(file), "address": file.address, "version": file.version, "blob": file.content,
-            "is_member": matches!(viewer, Viewer::Member(_)), "manages": state.may_manage(caller, now),
+            "is_member": matches!(viewer, Viewer::Member(_)), "manages": state.may_arrange(caller, now),
         }))
     }
 

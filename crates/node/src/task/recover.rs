@@ -23,6 +23,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Page { .. }
         | Command::View { .. }
         | Command::Find { .. }
+        | Command::Admitted { .. }
         | Command::Touch { .. }
         | Command::Shown { .. }
         | Command::Forget { .. }
@@ -199,6 +200,7 @@ impl Task {
                 continue;
             }
             if reads && only_reads(&command) {
+                self.engine.state.strangers = self.shared.strangers();
                 let now = self.clock.now();
                 self.other(command, now);
                 continue;
@@ -225,6 +227,7 @@ impl Task {
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ModPort { name, asks } => self.checks.connect(name, asks),
                 Command::Shown { .. }
                 | Command::ModSaid { .. }

@@ -21,7 +21,7 @@ impl Task {
             .map(|(id, m)| {
                 let entry = state.roster_entry(&self.engine.live, id, now);
                 json!({
-                    "agentName": m.name(), "role": m.role.as_str(), "agentType": m.profile.agent_type,
+                    "agentName": m.name(), "role": m.role().as_str(), "agentType": m.profile.agent_type,
                     "status": entry.get("status"), "description": m.profile.description,
                     "workingDir": m.profile.working_dir, "lastHeartbeatAt": entry.get("last_seen_at"),
                     "joinedAt": m.joined_at,
@@ -51,7 +51,7 @@ impl Task {
                 "browserEnabled": false, "agents": agents,
             },
             "channels": channels, "metadata": book.settings.metadata, "manages": state.may_manage(caller, now),
-            "rotates": state.may_rotate(caller, now),
+            "arranges": state.may_arrange(caller, now),
             "tokens": book.tokens.iter().filter(|t| t.agent.is_none() && t.role.is_none()).map(|t| &t.label).collect::<Vec<_>>(),
         })
     }

@@ -82,7 +82,12 @@ impl Stream {
 
     /// Hands frames over; the queue is far larger than what a script has in flight.
     pub(crate) async fn send(&self, network: &Network, frames: Texts) {
-        let _ = network.emit_stream(self.connection, &stranger(), frames, &self.outbox).await;
+        self.send_as(&stranger(), network, frames).await;
+    }
+
+    /// The same, showing what this caller shows.
+    pub(crate) async fn send_as(&self, by: &Arc<Caller>, network: &Network, frames: Texts) {
+        let _ = network.emit_stream(self.connection, by, frames, &self.outbox).await;
     }
 
     /// Everything that waits in the outbox.
@@ -161,6 +166,8 @@ pub(crate) struct Client {
     pub(crate) stream: Option<Stream>,
     /// It has had a stream since the process started.
     pub(crate) had_stream: bool,
+    /// Its last join asked for an observer's session.
+    pub(crate) capped: bool,
     pub(crate) calls: Vec<Call>,
     /// Plain events it sent, by number.
     pub(crate) sent: Vec<usize>,
@@ -180,6 +187,7 @@ impl Client {
             session: None,
             stream: None,
             had_stream: false,
+            capped: false,
             calls: Vec::new(),
             sent: Vec::new(),
             bytes: BTreeMap::new(),
@@ -226,6 +234,11 @@ impl Client {
 /// The operator.
 pub(crate) fn operator() -> Arc<Caller> {
     Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+}
+
+/// Somebody whom the operator lets in.
+pub(crate) fn host() -> Arc<Caller> {
+    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
 }
 
 /// Somebody who joins.

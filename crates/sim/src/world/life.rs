@@ -171,6 +171,7 @@ impl World {
                 patch.insert("max_attempts".into(), json!(max));
             }
             let mut ops = vec![AdminOp::Settings(patch.into())];
+            ops.extend(World::tokens());
             if let (Some(max), true) = (plan.max_events, plan.persistence) {
                 let mut config = rialto_node::standard_mod("persistence")
                     .map_err(|fault| Wrong { check: "world", what: fault.to_string() })?;

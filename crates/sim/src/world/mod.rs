@@ -14,6 +14,7 @@ mod observe;
 pub mod oracle;
 mod recycling;
 mod resource;
+mod rights;
 pub mod saved;
 pub mod script;
 mod search;

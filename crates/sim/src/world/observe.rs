@@ -320,6 +320,9 @@ impl World {
             }
             let now = self.now();
             self.nets[n].oracle.looked(now);
+            if !self.trouble && !self.nets[n].shaky {
+                self.nets[n].oracle.recorded = now;
+            }
         }
         Ok(())
     }
@@ -354,6 +357,7 @@ impl World {
                 self.compare_work(n).await?;
             }
             self.compare_search(n).await?;
+            self.try_names(n).await?;
         }
         self.index_catches_up().await?;
         self.compare_states().await

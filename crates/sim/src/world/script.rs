@@ -162,6 +162,8 @@ pub enum Admin {
     Quiet(usize, bool),
     /// A member is called otherwise from here on.
     Rename(usize, usize),
+    /// The token that agents join with is revoked, and made anew.
+    Revoke,
 }
 
 /// A role, a status of a network or a state of work, in the sheet's own word. Steps are copied freely, so it is not owned.
@@ -629,6 +631,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
                 11 => Admin::Redact(c.below(30)),
                 12..16 => Admin::Mute(who, pick(c, 4), c.below(3) > 0),
                 16..19 => Admin::Quiet(who, c.below(2) > 0),
+                19 => Admin::Revoke,
                 _ => Admin::MaxPending(1 + c.below(8)),
             };
             Step::Admin { net, op }

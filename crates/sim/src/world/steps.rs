@@ -1,10 +1,10 @@
 //! Doing: what each step of a script means.
 
-use super::client::{ACK_ID, Acked, Call, Frame, Stream, stranger};
+use super::client::{ACK_ID, Acked, Call, Frame, Stream, host, stranger};
 use super::life::End;
 use super::oracle::{Delivered, Input, Want, Wrong, wrong};
 use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, NAMES, Step, Target, Trouble, What, Which, skills};
-use super::{Net, World};
+use super::{Net, World, rights};
 use rialto_model::{ErrorCode, Role, Visibility};
 use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
 use rialto_store::disk::fault::Call as DiskCall;
@@ -129,6 +129,17 @@ impl World {
         let sent_at = self.now();
         let net = &mut self.nets[n];
         let Some(network) = net.handle.clone() else { return Ok(()) };
+        // A name that a renamed member had is nobody's to join under.
+        if net.oracle.leads_elsewhere(net.clients[c].address) {
+            return Ok(());
+        }
+        let person = net.clients[c].address.starts_with("human:");
+        // What an observer's session may do stays so while it goes on: its client begins another one.
+        let capped = net.clients[c].capped;
+        let wish = JoinWish { observer: wish.observer && !person, keep: wish.keep && !capped, ..wish };
+        net.clients[c].capped = wish.observer;
+        // A person's name is the person's from its first session on: the operator's word brings her back.
+        let by = if person { host() } else { stranger() };
         let client = &mut net.clients[c];
         let lane = client.lane();
         let k = net.oracle.next_input();
@@ -138,6 +149,9 @@ impl World {
         if let Some(map) = map {
             if wish.observer {
                 map.insert("role".into(), json!("observer"));
+            }
+            if !person {
+                map.insert("credentials".into(), json!({ "token": rights::TOKEN }));
             }
             if let Some(session) = client.session.as_ref().filter(|_| wish.keep) {
                 map.insert("session_id".into(), json!(session));
@@ -168,11 +182,11 @@ impl World {
             };
             let mut opened = Stream::new(&network, view);
             opened.waiting.push_back(note);
-            opened.send(&network, Texts::from(text)).await;
+            opened.send_as(&by, &network, Texts::from(text)).await;
             client.stream = Some(opened);
             client.had_stream = true;
         } else {
-            let handle = tokio::spawn(async move { network.emit(&stranger(), Texts::from(text)).await });
+            let handle = tokio::spawn(async move { network.emit(&by, Texts::from(text)).await });
             client.calls.push(Call::Emit(handle, vec![note]));
         }
         self.settle().await
@@ -459,6 +473,7 @@ impl World {
                 (AdminOp::Member(address.to_owned(), wishes), Box::new(move |net| net.oracle.quiet(address, on)))
             }
             Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
+            Admin::Revoke => return self.revoke(n, network).await,
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));
                 (op, Box::new(move |net| net.oracle.rules.max_pending = max))

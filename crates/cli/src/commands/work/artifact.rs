@@ -131,7 +131,7 @@ fn chosen<'u>(unit: &'u Value, wish: Option<&str>) -> Result<&'u Value, CliError
 
 impl Fetch {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let mut voice = cx.reader().await?;
+        let mut voice = cx.member().await?;
         let unit = voice.call(async |http| http.work(&self.which.id).await).await.map_err(explained)?;
         let artifact = chosen(&unit, self.artifact.as_deref())?;
         let id = artifact.get("id").and_then(Value::as_str).unwrap_or_default();

@@ -22,6 +22,9 @@ pub(crate) struct List {
     /// What you may take
     #[arg(long)]
     open_to_me: bool,
+    /// Everybody's, as the operator sees it
+    #[arg(long, conflicts_with_all = ["mine", "for_me", "open_to_me", "speak_as"])]
+    all: bool,
     /// Only in these states: working,input_required
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
@@ -65,8 +68,8 @@ impl List {
 
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let query = self.query()?;
-        // The operator has no work of its own.
-        let mut voice = if query.role.is_some() { cx.member().await? } else { cx.reader().await? };
+        // Work is seen by who asked for it, does it or may take it; all of it by the operator.
+        let mut voice = if self.all { cx.reader().await? } else { cx.member().await? };
         let page = async |http: &Http, before: Option<&str>, limit| {
             let before = before.and_then(|text| text.parse().ok());
             http.works(&WorkQuery { before, limit: Some(limit), ..query.clone() }).await
@@ -91,7 +94,7 @@ impl List {
 
 impl Show {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let mut voice = cx.reader().await?;
+        let mut voice = cx.member().await?;
         let id = &self.which.id;
         let mut unit = voice.call(async |http| http.work(id).await).await.map_err(explained)?;
         let page = voice.call(async |http| http.work_events(id, None, Some(self.limit), None).await).await?;

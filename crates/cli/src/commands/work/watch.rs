@@ -27,7 +27,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let mut voice = cx.reader().await?;
+        let mut voice = cx.member().await?;
         let (zone, out) = (cx.zone.clone(), &mut cx.out);
         let show = |event: &WorkEvent| out.show(event, |event, paint| work::line(event, &zone, paint));
         follow(&mut voice, &self.which.id, self.timeout.map(Duration::from_secs), false, show).await

@@ -186,7 +186,7 @@ impl<'s> Sender<'s> {
         Sender {
             address,
             member: Some(id),
-            role: member.map(|m| m.role),
+            role: member.map(crate::state::Member::role),
             verification: member.map_or(0, |m| m.verification),
             emitter: None,
             chain: Chain::default(),

@@ -7,7 +7,7 @@ use crate::mods::{ModConfig, Mode, STANDARD, manage, sort};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::state::{MemberId, State};
-use rialto_model::{Address, ErrorCode, Fault, Role, limits};
+use rialto_model::{Address, ErrorCode, Fault, limits};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -88,12 +88,12 @@ pub(crate) fn check_name(state: &State, name: &str) -> Result<(), Fault> {
 }
 
 fn may_serve(state: &State, id: MemberId, name: &str) -> Result<(), Fault> {
-    let Some(member) = state.member(id) else { return Err(ErrorCode::NotAMember.into()) };
+    // Whoever serves a mod sees everybody's mail: no role is enough.
     let approved = state.book.approved.get(name).is_some_and(|who| who.contains(&id));
-    if member.role == Role::Master || approved {
+    if approved || crate::bugs::on("unapproved mod asked") {
         return Ok(());
     }
-    let text = format!("a master serves mods, or whom the operator approves: rialto mod approve {name} AGENT");
+    let text = format!("only whom the operator approves serves a mod: rialto mod approve {name} AGENT");
     Err(Fault::new(ErrorCode::Forbidden, text))
 }
 

@@ -62,7 +62,7 @@ pub(super) fn default(
     let may_answer = |id: &MemberId| {
         *id != by
             && is_agent(state, *id)
-            && state.member(*id).is_some_and(|m| m.is_present() && m.role != Role::Observer && m.sits_in(channel))
+            && state.member(*id).is_some_and(|m| m.is_present() && m.role() != Role::Observer && m.sits_in(channel))
     };
     let replied = answers
         .filter(|record| record.route.stream == Some(StreamKey::Channel(channel)))
@@ -75,7 +75,7 @@ pub(super) fn default(
     if !state.member(by)?.is_human() {
         return master.filter(|_| master_answers);
     }
-    let is_master = |id: &MemberId| state.member(*id).is_some_and(|m| m.role == Role::Master);
+    let is_master = |id: &MemberId| state.member(*id).is_some_and(|m| m.role() == Role::Master);
     let mut seated = here.seated.iter().copied().filter(may_answer);
     master.or_else(|| seated.clone().find(is_master)).or_else(|| seated.next())
 }

@@ -210,6 +210,7 @@ pub(super) fn update(
 
 /// The operator's way to change any channel.
 pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    crate::emit::is_active(state)?;
     let name = channels::channel_name(name)?;
     let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
     let id = state.channel_id(&name).ok_or_else(unknown)?;
@@ -228,6 +229,7 @@ pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &m
 
 /// The operator's way to make a session: an unnamed one gets a name.
 pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+    crate::emit::is_active(state)?;
     let name = match channels::text(wish, "name") {
         Some(name) => channels::channel_name(name)?,
         None => channels::free_name(state, "session"),

@@ -51,6 +51,42 @@ pub(super) fn texts_of(events: &[pb::Event]) -> Texts {
     gathered.take()
 }
 
+/// Whether the bytes end with the object, list or text that they begin with; what else they are is seen with all of the event.
+fn is_one_value(bytes: &[u8]) -> bool {
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    for (at, byte) in bytes.iter().enumerate() {
+        let ended = match byte {
+            _ if escaped => {
+                escaped = false;
+                false
+            }
+            b'\\' if in_text => {
+                escaped = true;
+                false
+            }
+            b'"' => {
+                in_text = !in_text;
+                !in_text && depth == 0
+            }
+            _ if in_text => false,
+            b'{' | b'[' => {
+                depth += 1;
+                false
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                depth == 0
+            }
+            b',' | b':' if depth == 0 => return false,
+            _ => false,
+        };
+        if ended {
+            return bytes.iter().skip(at + 1).all(u8::is_ascii_whitespace);
+        }
+    }
+    depth == 0 && !in_text
+}
+
 /// Appends the JSON text of a protobuf event.
 fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     block.extend_from_slice(b"{\"type\":");
@@ -71,7 +107,8 @@ fn push_json(event: &pb::Event, block: &mut Vec<u8>) {
     for (name, value) in [(&b",\"payload\":"[..], &event.payload), (b",\"metadata\":", &event.metadata)] {
         if !value.is_empty() {
             block.extend_from_slice(name);
-            block.extend_from_slice(value);
+            // Bytes that are more than one value would add members to the event; such an event is no JSON.
+            block.extend_from_slice(if is_one_value(value) { value } else { b"not one value" });
         }
     }
     // Behind what a sender's events have in common: they begin alike.

@@ -12,27 +12,17 @@ impl Oracle {
         self.mods_of_gone(who);
     }
 
-    /// The membership is deleted: its mail becomes dead letters, a removed master has a successor.
+    /// The membership is deleted: its mail becomes dead letters. Nobody follows a master: the operator makes them.
     pub(crate) fn remove(&mut self, who: Who) {
         let Some(member) = self.members.get_mut(who) else { return };
         member.removed = true;
-        let master = std::mem::take(&mut member.master);
+        member.granted = "member";
         self.resources_of_gone(who);
         self.mods_of_gone(who);
         self.former.retain(|_, had| *had != who);
         self.excused.insert(who, "recipient_left");
         for channel in 0..self.channels.len() {
             self.unseat(channel, who);
-        }
-        let agent = |m: &super::Member| !m.removed && !m.address.starts_with("human:");
-        if !master || self.members.iter().any(|m| agent(m) && m.master) {
-            return;
-        }
-        let heir = |m: &super::Member| agent(m) && !m.observer;
-        let next = self.members.iter().position(|m| heir(m) && m.present());
-        let next = next.or_else(|| self.members.iter().position(heir));
-        if let Some(member) = next.and_then(|w| self.members.get_mut(w)) {
-            member.master = true;
         }
     }
 
@@ -97,11 +87,15 @@ impl Oracle {
     }
 
     /// The operator set a role.
-    pub fn role(&mut self, address: &str, role: &str) {
+    pub fn role(&mut self, address: &str, role: &'static str) {
         if let Some(member) = self.who(address).and_then(|w| self.members.get_mut(w)) {
-            member.observer = role == "observer";
-            member.master = role == "master";
+            member.granted = role;
         }
+    }
+
+    /// Whether the name is no member's and leads to somebody who had it before: nobody joins under it.
+    pub fn leads_elsewhere(&self, address: &str) -> bool {
+        self.named(address).is_none() && self.former.contains_key(address)
     }
 
     /// The operator set a group.

@@ -23,7 +23,7 @@ impl Oracle {
         };
         let acts = input.kind.starts_with("network.");
         let own_acts = ["network.agent.leave", "network.channel.join", "network.channel.leave"];
-        if self.members.get(source).is_some_and(|m| m.observer) && !own_acts.contains(&input.kind.as_str()) {
+        if self.members.get(source).is_some_and(|m| m.is_observer()) && !own_acts.contains(&input.kind.as_str()) {
             codes.push(ErrorCode::ObserverReadOnly);
         }
         if input.kind.starts_with("network.resource.") {
@@ -78,7 +78,7 @@ impl Oracle {
             codes.push(ErrorCode::UnknownTarget);
         }
         let other = named.flatten().filter(|who| *who != source);
-        if other.is_some() && self.members.get(source).is_some_and(|m| m.observer) {
+        if other.is_some() && self.members.get(source).is_some_and(|m| m.is_observer()) {
             codes.push(ErrorCode::ObserverReadOnly);
         }
         match input.kind.as_str() {
@@ -95,7 +95,7 @@ impl Oracle {
             }
             kind => {
                 let name = text("channel").unwrap_or_default();
-                let master = self.members.get(source).is_some_and(|m| m.master);
+                let master = self.members.get(source).is_some_and(|m| m.is_master());
                 let seen = |c: &&Channel| !c.private || master || c.seats.contains(&source);
                 let Some(channel) = self.channel(name).and_then(|c| self.channels.get(c)).filter(seen) else {
                     codes.push(ErrorCode::UnknownTarget);
@@ -274,14 +274,12 @@ impl Oracle {
             Some(who) => who,
             None => {
                 self.former.remove(&input.source);
-                let agent = !input.source.starts_with("human:");
-                let first = !self.members.iter().any(|m| !m.removed && !m.address.starts_with("human:"));
                 self.members.push(Member {
                     address: input.source.clone(),
                     left: false,
                     removed: false,
-                    observer: false,
-                    master: self.rules.workspace && agent && first && !observer,
+                    granted: "member",
+                    capped: false,
                     quiet: false,
                     skills: Vec::new(),
                     mail: Default::default(),
@@ -298,8 +296,8 @@ impl Oracle {
         if let Some(member) = self.members.get_mut(who) {
             member.left = false;
             member.skills = skills;
-            member.observer |= observer;
-            member.master &= !observer;
+            // It holds for the session; no join changes what the network lets a member do.
+            member.capped = observer;
         }
         let entry = Entry { event: event.clone(), source: Some(who), place: Place::Nowhere };
         self.post(entry, None, born, now, None);

@@ -160,7 +160,6 @@ impl Oracle {
         let known = self.loaded(name);
         let own = known.is_some_and(|m| m.server == Some(source));
         let unload = payload.get("unload").and_then(Value::as_bool).unwrap_or(false);
-        let master = self.members.get(source).is_some_and(|m| m.master);
         let mut codes = Vec::new();
         if known.is_some() && !own {
             codes.push(ErrorCode::AlreadyExists);
@@ -168,7 +167,7 @@ impl Oracle {
         if unload && !own {
             codes.push(ErrorCode::ModNotFound);
         }
-        if !unload && !master && !self.approved.contains(&(name.to_owned(), source)) {
+        if !unload && !self.approved.contains(&(name.to_owned(), source)) {
             codes.push(ErrorCode::Forbidden);
         }
         codes

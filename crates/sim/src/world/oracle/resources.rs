@@ -95,9 +95,9 @@ impl Oracle {
         }
         match rule.as_str().unwrap_or_default() {
             "network" => true,
-            "role:master" => member.master,
-            "role:member" => !member.master && !member.observer,
-            "role:observer" => member.observer,
+            "role:master" => member.is_master(),
+            "role:member" => !member.is_master() && !member.is_observer(),
+            "role:observer" => member.is_observer(),
             group if group.starts_with("group/") => {
                 let group = self.group(group.trim_start_matches("group/")).and_then(|g| self.groups.get(g));
                 group.is_some_and(|g| g.members.contains(&member.address))

@@ -61,7 +61,7 @@ impl Oracle {
     }
 
     fn knows_channel(&self, name: &str, who: Who) -> bool {
-        let master = self.members.get(who).is_some_and(|m| m.master);
+        let master = self.members.get(who).is_some_and(|m| m.is_master());
         let seen = |c: &Channel| !c.private || master || c.seats.contains(&who);
         self.channel(name).and_then(|c| self.channels.get(c)).is_some_and(seen)
     }

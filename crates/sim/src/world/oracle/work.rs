@@ -305,9 +305,9 @@ impl Oracle {
     /// Who can do what is asked for by skill: members that take part and may act.
     fn able(&self, skill: &str, source: Who) -> impl Iterator<Item = Who> {
         let able = move |who: &Who| {
-            self.members
-                .get(*who)
-                .is_some_and(|m| *who != source && m.present() && !m.observer && m.skills.iter().any(|s| s == skill))
+            self.members.get(*who).is_some_and(|m| {
+                *who != source && m.present() && !m.is_observer() && m.skills.iter().any(|s| s == skill)
+            })
         };
         (0..self.members.len()).filter(able)
     }

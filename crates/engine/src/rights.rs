@@ -1,0 +1,318 @@
+//! Who may do what: the one place that decides it. `docs/rights.md` has the table, `vectors/rights.json` its cells.
+//!
+//! Invariant: a session never may more than what it was made with, and nothing outlives the credential behind it.
+//! Not here: who somebody is (`principal`), and rules of resources (`resources::access`).
+
+use crate::admin::AdminOp;
+use crate::input::{Caller, Clock, Effect, Effects};
+use crate::presence::Live;
+use crate::principal::Principal;
+use crate::record::Change;
+use crate::state::{Hold, Member, MemberId, Session, State};
+use rialto_model::address::{Address, Entity};
+use rialto_model::network::{Names, Preset, SessionBinding, Token};
+use rialto_model::{ErrorCode, Fault, Role};
+
+/// Names of people that the operator alone has.
+const RESERVED_PEOPLE: &[&str] = &["operator"];
+
+/// Whether the name is given by the operator only.
+pub(crate) fn is_reserved(address: &Address) -> bool {
+    matches!(address.entity(), Entity::Human(name) if RESERVED_PEOPLE.contains(&name))
+}
+
+/// The same agent in the other dialect.
+pub(crate) fn twin(address: &str) -> Option<String> {
+    match address.split_once(':')? {
+        ("agent", name) => Some(format!("openagents:{name}")),
+        ("openagents", name) => Some(format!("agent:{name}")),
+        _ => None,
+    }
+}
+
+fn taken(address: &str, how: &str) -> Fault {
+    Fault::new(ErrorCode::AddressTaken, format!("{address} is in use: {how}"))
+}
+
+/// What a join brings besides its current session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Brings {
+    /// The strongest credential.
+    pub(crate) hold: Hold,
+    /// It proves that this very name is the joiner's.
+    pub(crate) proves: bool,
+    /// The operator speaks.
+    pub(crate) operator: bool,
+}
+
+impl State {
+    /// Whether a name belongs to its member: then only proof takes it.
+    pub(crate) fn is_owned(&self, member: &Member) -> bool {
+        let had_sessions = || !(member.sessions.is_empty() && member.revoked.is_empty() && member.expired.is_empty());
+        let every = !self.book.settings.token_manages && self.book.settings.names == Names::Owned;
+        member.hold == Hold::Owned || every && member.hold != Hold::Nothing && had_sessions()
+    }
+
+    /// What a name is held by after a join.
+    pub(crate) fn held(&self, old: Option<&Member>, address: &Address, brings: Brings) -> Hold {
+        let settings = &self.book.settings;
+        let person = matches!(address.entity(), Entity::Human(_));
+        let owns = !settings.token_manages && (person || settings.names == Names::Owned);
+        let hold = if owns { Hold::Owned } else { brings.hold };
+        old.map_or(hold, |old| old.hold.max(hold))
+    }
+
+    /// Whether somebody who shows no current session of the name may have it.
+    pub(crate) fn may_take(&self, address: &Address, known: Option<&Member>, brings: Brings) -> Result<(), Fault> {
+        let name = address.as_str();
+        if is_reserved(address) && !brings.operator && !crate::bugs::on("operator's name given to a member") {
+            return Err(taken(name, "it is the operator's, and given by the browser link of `rialto up`"));
+        }
+        if brings.operator || brings.proves {
+            return Ok(());
+        }
+        let bug = crate::bugs::on("weaker credential takes a name");
+        if let Some(member) = known.filter(|_| !bug) {
+            if self.is_owned(member) {
+                return Err(taken(
+                    name,
+                    "it belongs to who has it: show its session id or a token for this name, or have the operator release it \
+                     (rialto member release)",
+                ));
+            }
+            if brings.hold < member.hold {
+                return Err(taken(name, "it was taken with more than what you show"));
+            }
+            return Ok(());
+        }
+        let other = twin(name).and_then(|twin| self.member_id(&twin)).and_then(|id| self.member(id));
+        if let Some(other) = other.filter(|other| self.is_owned(other) || other.hold > brings.hold) {
+            return Err(taken(name, &format!("{} is the same name", other.address)));
+        }
+        if let Some(now) = self.book.former.get(name).and_then(|id| self.member(*id)).filter(|_| known.is_none()) {
+            let how = format!("it leads to {}, who had it before; the operator releases it", now.address);
+            return Err(taken(name, &how));
+        }
+        Ok(())
+    }
+
+    /// What a member may do as this caller: never more than its session, or the token that speaks for it.
+    pub fn role_of(&self, caller: &Caller, id: MemberId, now: Clock) -> Role {
+        let Some(member) = self.member(id) else { return Role::Observer };
+        let shown = [caller.session.as_ref(), caller.bearer.as_ref()];
+        let session = shown.into_iter().flatten().find_map(|hash| self.sessions.get(hash));
+        match (caller.stream.map(|s| s.number), session) {
+            (Some(number), _) => member.role_in(number),
+            (None, Some((_, number))) => member.role_in(*number),
+            (None, None) if caller.operator => member.granted,
+            (None, None) => {
+                let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
+                token.and_then(|t| t.role).map_or(member.role(), |cap| member.granted.max(cap))
+            }
+        }
+    }
+
+    /// Whether the caller manages the network: roles, tokens, settings, invitations, removal of others. That is the
+    /// operator, and a master, whom only the operator makes. Where the network's token manages, also people and whoever
+    /// holds a token that is not narrowed.
+    pub fn may_manage(&self, caller: &Caller, now: Clock) -> bool {
+        match self.principal(caller, None, now) {
+            Ok(Principal::Operator) => true,
+            Ok(Principal::Member(id)) => self.manages(id, self.role_of(caller, id, now)),
+            Ok(Principal::Holder { .. }) | Err(_) => {
+                let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
+                self.book.settings.token_manages && token.is_some_and(|t| t.role.is_none() && t.agent.is_none())
+            }
+        }
+    }
+
+    /// Refuses an act on the network that is not the caller's to do.
+    pub(crate) fn may_act(&self, op: &AdminOp, caller: &Caller, now: Clock) -> Result<(), Fault> {
+        let fine = match needed(op, self.book.settings.token_manages) {
+            Need::Operator => matches!(self.principal(caller, None, now), Ok(Principal::Operator)),
+            Need::Manage => self.may_manage(caller, now),
+            Need::Arrange => self.may_arrange(caller, now),
+        };
+        if fine {
+            return Ok(());
+        }
+        self.principal(caller, None, now)?;
+        let text = match needed(op, self.book.settings.token_manages) {
+            Need::Operator => "this is the operator's",
+            Need::Manage => "this takes the operator or a master, whom the operator makes",
+            Need::Arrange => "this takes a master, a person, the workspace's token or the operator",
+        };
+        Err(Fault::new(ErrorCode::Forbidden, text))
+    }
+
+    /// Whether the caller arranges the conversations of a workspace: makes sessions, titles them, puts them away. That is who
+    /// manages, people, and where sessions are not asked for, whoever holds a token that is not narrowed.
+    pub fn may_arrange(&self, caller: &Caller, now: Clock) -> bool {
+        if self.may_manage(caller, now) {
+            return true;
+        }
+        let settings = &self.book.settings;
+        match self.principal(caller, None, now) {
+            Ok(Principal::Operator) => true,
+            Ok(Principal::Member(id)) => {
+                let person = self.member(id).is_some_and(Member::is_human);
+                person && settings.profile == Preset::Workspace && self.role_of(caller, id, now) != Role::Observer
+            }
+            Ok(Principal::Holder { .. }) | Err(_) => {
+                let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
+                let lax = settings.session_binding == SessionBinding::Lax;
+                lax && token.is_some_and(|t| t.role.is_none() && t.agent.is_none())
+            }
+        }
+    }
+
+    /// Whether a member manages the network in this role.
+    pub(crate) fn manages(&self, id: MemberId, role: Role) -> bool {
+        let person = || self.member(id).is_some_and(Member::is_human);
+        role == Role::Master || self.book.settings.token_manages && role == Role::Member && person()
+    }
+
+    /// Why a session is no good any more, if what it was made with has expired. What was revoked ends sessions itself.
+    pub(crate) fn expired_credential(&self, session: &Session, now: Clock) -> Option<Fault> {
+        let label = session.token.as_deref()?;
+        let good = |t: &Token| t.label == label && t.expires_at.is_none_or(|end| now.wall < end);
+        if crate::bugs::on("revoked session goes on") || self.book.tokens.iter().any(good) {
+            return None;
+        }
+        Some(voided())
+    }
+
+    /// Members as the operator sees them: what each name is held by, and its sessions, without any secret.
+    pub fn credentials(&self, live: &Live, now: Clock) -> Vec<serde_json::Value> {
+        let wall = |steady: u64| now.wall.saturating_sub(now.steady.saturating_sub(steady));
+        let members = self.roster().map(|(id, m)| {
+            let used = live.presence.get(id).map_or(m.used_at, |p| if p.streams > 0 { now.steady } else { p.last_call });
+            let sessions: Vec<serde_json::Value> = m
+                .sessions
+                .iter()
+                .map(|s| {
+                    serde_json::json!({
+                        "session": s.number, "created_at": s.created_at, "token": s.token, "role": m.role_in(s.number).as_str(),
+                        "invitation": s.invited.as_ref().map(|i| i.by.clone()),
+                    })
+                })
+                .collect();
+            serde_json::json!({
+                "address": m.address, "role": m.granted.as_str(), "owned": self.is_owned(m), "left": m.left,
+                "online": live.is_online(id, now), "last_seen_at": (used > 0).then(|| wall(used)), "former": m.former,
+                "verification": m.verification, "sessions": sessions,
+            })
+        });
+        members.collect()
+    }
+
+    /// The session with this number.
+    pub(crate) fn session(&self, member: MemberId, number: u64) -> Option<&Session> {
+        self.member(member)?.sessions.iter().find(|s| s.number == number)
+    }
+}
+
+/// Who an act takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Operator,
+    /// The operator, or who manages.
+    Manage,
+    /// Who manages, and who arranges conversations.
+    Arrange,
+}
+
+fn needed(op: &AdminOp, token_manages: bool) -> Need {
+    match op {
+        // Who manages makes no second one, except where everybody with the token does.
+        AdminOp::Role(_, Role::Master) if !token_manages => Need::Operator,
+        AdminOp::Settings(_)
+        | AdminOp::AddToken(_)
+        | AdminOp::RevokeToken(_)
+        | AdminOp::Role(..)
+        | AdminOp::Remove(_)
+        | AdminOp::SetGroup(..)
+        | AdminOp::DeleteGroup(_)
+        | AdminOp::LoadMod(_)
+        | AdminOp::SetMod(_)
+        | AdminOp::ChangeMod(..)
+        | AdminOp::RemoveMod(_)
+        | AdminOp::OrderMods(..)
+        | AdminOp::Invite(..)
+        | AdminOp::EndInvite(..)
+        | AdminOp::Unregister(_) => Need::Manage,
+        AdminOp::OpenSession(_) | AdminOp::SetChannel(..) => Need::Arrange,
+        AdminOp::Member(..)
+        | AdminOp::Release(_)
+        | AdminOp::EndSessions(..)
+        | AdminOp::ApproveMod(..)
+        | AdminOp::Redact(..)
+        | AdminOp::RetryDead(..)
+        | AdminOp::DropDead(..)
+        | AdminOp::Enroll(..)
+        | AdminOp::CreateChannel(_)
+        | AdminOp::Noted(..)
+        | AdminOp::ReviseProfile { .. } => Need::Operator,
+    }
+}
+
+/// What a session hears whose credential ended.
+pub(crate) fn voided() -> Fault {
+    Fault::new(
+        ErrorCode::InvalidToken,
+        "what this session was made with was revoked, replaced or has expired, or its member was removed: join again",
+    )
+}
+
+/// Ends these sessions of a member because what they stand on is gone.
+pub(crate) fn void(member: MemberId, numbers: Vec<u64>, fx: &mut Effects) {
+    if numbers.is_empty() || crate::bugs::on("revoked session goes on") {
+        return;
+    }
+    fx.change(Change::SessionEnded { member, numbers: numbers.clone(), expired: false, voided: true });
+    fx.after.push(Effect::Revoked { member, numbers, code: ErrorCode::InvalidToken });
+}
+
+/// Ends every session for which this holds.
+fn void_where(state: &State, ends: impl Fn(&Session) -> bool, fx: &mut Effects) {
+    for (id, member) in state.roster() {
+        let numbers = member.sessions.iter().filter(|s| ends(s)).map(|s| s.number).collect();
+        void(id, numbers, fx);
+    }
+}
+
+/// A token was revoked: so is every session made with it.
+pub(crate) fn token_revoked(state: &State, label: &str, fx: &mut Effects) {
+    fx.after.push(Effect::CredentialEnded);
+    void_where(state, |s| s.token.as_deref() == Some(label), fx);
+}
+
+/// An invitation was taken back: so is every session made with it.
+pub(crate) fn invite_revoked(state: &State, id: &str, fx: &mut Effects) {
+    void_where(state, |s| s.invited.as_ref().is_some_and(|invited| invited.by.as_ref() == id), fx);
+}
+
+/// A member is removed: its sessions end, its invitations, and the sessions that were made with those.
+pub(crate) fn member_removed(state: &State, id: MemberId, fx: &mut Effects) {
+    let numbers = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
+    void(id, numbers, fx);
+    let made = state.book.invites.iter().filter(|(_, invite)| invite.inviter == Some(id));
+    made.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
+    let guests = |s: &Session| s.invited.as_ref().is_some_and(|invited| invited.inviter == Some(id));
+    for (other, member) in state.roster().filter(|(other, _)| *other != id) {
+        void(other, member.sessions.iter().filter(|s| guests(s)).map(|s| s.number).collect(), fx);
+    }
+}
+
+/// Sessions end with the time of the token they were made with.
+pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+    let over = state.book.tokens.iter().filter(|t| t.expires_at.is_some_and(|end| end <= now.wall)).count();
+    if over == 0 {
+        live.expired_tokens = 0;
+        return;
+    }
+    void_where(state, |s| state.expired_credential(s, now).is_some(), fx);
+    if std::mem::replace(&mut live.expired_tokens, over) != over {
+        fx.after.push(Effect::CredentialEnded);
+    }
+}

@@ -1,0 +1,102 @@
+//! What nobody may do, tried in every world: each try is refused, and leaves nothing behind (`docs/rights.md`).
+
+use super::World;
+use super::client::stranger;
+use super::oracle::{Wrong, wrong};
+use rialto_model::network::Token;
+use rialto_model::{ErrorCode, Role};
+use rialto_node::identity::sha256;
+use rialto_node::{AdminOp, Network, Texts};
+use serde_json::{Value, json};
+
+/// The token that agents join with.
+pub(crate) const TOKEN: &str = "the token of every world";
+/// A token for observers.
+const NARROWED: &str = "the token of who only looks";
+const LABEL: &str = "all";
+
+fn token(label: &str, secret: &str, role: Option<Role>) -> AdminOp {
+    let (sha256, label) = (sha256(secret), label.to_owned());
+    AdminOp::AddToken(Token { label, sha256, role, agent: None, expires_at: None, created_at: 0 })
+}
+
+impl World {
+    /// Gives a network its tokens.
+    pub(crate) fn tokens() -> [AdminOp; 2] {
+        [token(LABEL, TOKEN, None), token("eyes", NARROWED, Some(Role::Observer))]
+    }
+
+    /// Tries to join as somebody; gives the code it is refused with.
+    async fn try_join(&mut self, network: &Network, who: &str, credentials: Value) -> Result<Option<ErrorCode>, Wrong> {
+        let payload = json!({ "agent_id": who, "credentials": credentials });
+        let text = json!({ "type": "network.agent.join", "source": who, "target": "core", "payload": payload });
+        let (network, text) = (network.clone(), text.to_string());
+        let answers = self.drive(async move { network.emit(&stranger(), Texts::from(text)).await }).await?;
+        let answered = answers.ok().and_then(|answers| answers.into_iter().next());
+        Ok(answered.and_then(|answered| answered.result.err()).map(|fault| fault.code))
+    }
+
+    /// Somebody tries to be who it is not: the operator, a person, an agent that showed more.
+    pub(crate) async fn try_names(&mut self, n: usize) -> Result<(), Wrong> {
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let active = self.nets[n].oracle.rules.status == "active" && !self.nets[n].oracle.had_mods();
+        if !active || self.trouble || self.nets[n].shaky || !network.is_ready() {
+            return Ok(());
+        }
+        let whole = json!({ "token": TOKEN });
+        let mut tries = vec![("human:operator".to_owned(), whole.clone())];
+        for client in &self.nets[n].clients {
+            // Whoever has a session of its own has shown the token, or is a person.
+            if client.session.is_none() || !self.nets[n].oracle.is_taken(client.address) {
+                continue;
+            }
+            let weaker =
+                if client.address.starts_with("human:") { whole.clone() } else { json!({ "token": NARROWED }) };
+            tries.push((client.address.to_owned(), weaker));
+        }
+        for (who, credentials) in tries {
+            match self.try_join(&network, &who, credentials).await? {
+                Some(ErrorCode::AddressTaken) => {}
+                came => return wrong("rights", format!("somebody else joins as {who}: {came:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The token that agents joined with is revoked, and another takes its place: every session made with it is over.
+    pub(crate) async fn revoke(&mut self, n: usize, network: Network) -> Result<(), Wrong> {
+        if self.nets[n].shaky {
+            return Ok(());
+        }
+        for op in [AdminOp::RevokeToken(LABEL.to_owned()), token(LABEL, TOKEN, None)] {
+            let network = network.clone();
+            let done = self.drive(async move { network.admin(op).await }).await?;
+            self.note(&format!("token: {:?}", done.as_ref().map_err(|f| f.code.as_str())));
+            if done.is_err() {
+                return Ok(());
+            }
+        }
+        self.settle().await?;
+        for c in 0..self.nets[n].clients.len() {
+            let client = &self.nets[n].clients[c];
+            if client.address.starts_with("human:") || client.session.is_none() {
+                continue;
+            }
+            if client.stream.as_ref().is_some_and(|stream| stream.listening && stream.joined) {
+                let what = format!("{} still has the stream it joined with a revoked token", client.address);
+                return wrong("rights", what);
+            }
+            if let Some(caller) = client.caller() {
+                let network = network.clone();
+                let me = self.drive(async move { network.me(&caller).await }).await?;
+                if me.as_ref().err().map(|fault| fault.code) != Some(ErrorCode::InvalidToken) {
+                    let address = self.nets[n].clients[c].address;
+                    return wrong("rights", format!("{address} goes on with a session of a revoked token: {me:?}"));
+                }
+            }
+            self.hang_up(n, c);
+            self.nets[n].clients[c].session = None;
+        }
+        self.observe().await
+    }
+}
