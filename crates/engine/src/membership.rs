@@ -6,7 +6,7 @@ use crate::audit;
 use crate::channels;
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
-use crate::invites;
+use crate::invites::{self, Invite};
 use crate::mods::external::shape::{Fixed, Shape};
 use crate::mods::external::{Step, serve};
 use crate::mods::{self, external};
@@ -415,18 +415,21 @@ fn admit(
     Ok(Admission { level, freed, invite, brings })
 }
 
-/// What a join shows for the name it wants.
+/// What a join shows for the name it wants. An invitation makes a new name its guest's own; over a name that somebody has it
+/// counts only if the operator made it for that name: any member invites.
 fn brings(state: &State, input: &Emit<'_>, address: &Address, invite: Option<&str>, now: Clock) -> Brings {
     let token = shown_token(state, input, address.as_str(), now);
     let invite = invite.and_then(|id| state.book.invites.get(id));
     let bound = token.is_some_and(|t| t.agent.is_some());
-    let named = invite.is_some_and(|i| i.invitee.as_deref() == Some(address.as_str()));
-    let proves = input.proofs.level > 0 || bound || named;
+    let by_operator = |i: &Invite| i.inviter.is_none() && i.invitee.as_deref() == Some(address.as_str());
+    let proves = input.proofs.level > 0 || bound || invite.is_some_and(by_operator);
+    let twin = rights::twin(address.as_str()).and_then(|twin| state.member_id(&twin));
+    let fresh = state.known_as(address.as_str()).is_none() && twin.is_none();
     let hold = match token {
-        _ if proves || invite.is_some() => Hold::Owned,
+        _ if proves || invite.is_some() && fresh => Hold::Owned,
         Some(token) if token.role.is_some_and(|role| role > Role::Member) => Hold::Narrowed,
         Some(_) => Hold::Token,
-        None if input.caller.operator => Hold::Token,
+        None if input.caller.operator || invite.is_some() => Hold::Token,
         None => Hold::Nothing,
     };
     Brings { hold, proves, operator: input.caller.operator }

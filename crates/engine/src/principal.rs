@@ -143,6 +143,7 @@ impl State {
         self.book.settings.session_binding == SessionBinding::Lax
             && member.lax
             && member.verification == 0
+            && !self.is_owned(member)
             && !member.removed
     }
 

@@ -374,6 +374,17 @@ fn pass(world: &mut World, oracle: &mut Oracle, ms: u64) {
     // Rows of notices count from their stamps, which lie on the tick.
     oracle.look(world);
     world.advance(1);
+    // A session ends a month after it began, however much it is used: whoever lost it joins again.
+    let present = oracle.members.iter().filter(|(_, (present, _))| *present);
+    for (who, (_, queue)) in present.map(|(who, how)| (who.clone(), *how)).collect::<Vec<_>>() {
+        let member = world.state().member(world.id(&who)).unwrap();
+        let active = world.state().book.settings.status == rialto_model::network::Status::Active;
+        if member.sessions.is_empty() && active {
+            let receive = if queue { "queue" } else { "log" };
+            let join = Join { operator: true, ..Join::with(json!({ "receive": receive })) };
+            world.try_join(&who, join).unwrap();
+        }
+    }
 }
 
 fn expected_code(oracle: &Oracle, who: &str, target: &str, kib: usize) -> &'static str {

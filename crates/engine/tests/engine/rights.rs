@@ -132,6 +132,37 @@ fn invitations_and_what_was_made_with_them_end_with_their_maker() {
 }
 
 #[test]
+fn an_invitation_of_a_member_takes_no_name_that_somebody_has() {
+    let mut settings = Settings::preset("main", Preset::Plain);
+    settings.policy = Policy::Invite;
+    let mut world = World::with(settings, &["persistence"]);
+    for name in ["agent:eve", "agent:alice"] {
+        world.try_join(name, Join { operator: true, payload: json!({}), ..Join::default() }).unwrap();
+    }
+    let own = |world: &World| world.state().member(world.id("agent:alice")).unwrap().hold;
+    let before = own(&world);
+    let payload = json!({ "invitee": "agent:alice", "max_uses": 9 });
+    let event = json!({ "type": "workspace.invitation.created", "target": "core", "payload": payload });
+    world.emit("agent:eve", event).unwrap();
+    let invited = || Join { invite: Some("secret"), payload: json!({}), ..Join::default() };
+    assert_eq!(outcome(&world.try_join("agent:alice", invited())), "address_taken");
+    assert_eq!(own(&world), before, "nobody's name became somebody else's own");
+    assert_eq!(world.try_say("agent:alice", "core"), "ok");
+}
+
+#[test]
+fn a_name_that_is_owned_speaks_with_its_session() {
+    let mut world = World::workspace();
+    world.try_join("human:ana", Join::compat()).unwrap();
+    let event = json!({ "type": "x.y", "source": "human:ana", "target": "channel/general" });
+    assert_eq!(outcome(&world.emit_as(&World::holder("human:ana"), event.clone())), "unauthenticated");
+    world.set(json!({ "token_manages": true }));
+    world.try_join("human:bea", Join::compat()).unwrap();
+    let event = json!({ "type": "x.y", "source": "human:bea", "target": "channel/general" });
+    assert_eq!(outcome(&world.emit_as(&World::holder("human:bea"), event)), "ok", "as clients of workspace servers do");
+}
+
+#[test]
 fn sessions_end_by_time_whatever_restarts_there_were() {
     const HOUR: u64 = 3_600_000;
     let mut world = World::plain().joined(&["agent:a", "human:ana"]);
