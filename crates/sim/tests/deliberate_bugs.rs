@@ -9,7 +9,7 @@ use rialto_sim::world::shrink::shrink;
 use rialto_sim::world::{Script, run};
 
 /// Seeds a bug may take to be found.
-const SEEDS: u64 = 3000;
+const SEEDS: u64 = 6000;
 /// Runs a shrinking may take.
 const TRIES: usize = 300;
 

@@ -442,8 +442,9 @@ async fn codes_that_depend_on_the_network() {
     check_refusal(&http.post(&format!("{base}/join")).json(&body).await, "network_archived", "archived");
     assert_eq!(ws.end().await, (Some(4410), Some("network_archived".to_owned())));
     let humans = server.main();
-    for n in 0..17 {
-        let body = json!({ "agent_id": "human:ana", "credentials": { "token": humans.token } });
+    let first = server.join(&humans, "human:ana").await;
+    for n in 1..17 {
+        let body = json!({ "agent_id": "human:ana", "session_id": first, "new_session": true });
         let answer = http.post(&format!("/v1/ws/{}/join", humans.id)).json(&body).await;
         if n < 16 { drop(answer.data()) } else { check_refusal(&answer, "too_many_sessions", "human") }
     }
