@@ -89,7 +89,9 @@ impl World {
             if let Some(caller) = client.caller() {
                 let network = network.clone();
                 let me = self.drive(async move { network.me(&caller).await }).await?;
-                if me.as_ref().err().map(|fault| fault.code) != Some(ErrorCode::InvalidToken) {
+                // Whoever left without hearing of it has no session either.
+                let over = [ErrorCode::InvalidToken, ErrorCode::SessionRevoked, ErrorCode::SessionExpired];
+                if !me.as_ref().err().is_some_and(|fault| over.contains(&fault.code)) {
                     let address = self.nets[n].clients[c].address;
                     return wrong("rights", format!("{address} goes on with a session of a revoked token: {me:?}"));
                 }
