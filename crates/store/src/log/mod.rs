@@ -102,8 +102,6 @@ pub(crate) struct Log<D: Disk> {
     /// start again.
     failed: BTreeSet<u32>,
     broken: Option<StoreError>,
-    /// Acknowledged batches that no flush covers and that the end of the segment they were in no longer includes.
-    carried: Vec<Batch>,
     segments_made: u64,
     /// What was written to the open segment and not yet published.
     buf: Vec<u8>,
@@ -318,11 +316,13 @@ impl<D: Disk> Log<D> {
         self.sync()?;
         self.publish();
         self.empty_buf();
-        self.begin_segment(size)
+        self.begin_segment(size, &[])
     }
 
-    /// Begins the next segment where the flushed part of the open one ends.
-    fn begin_segment(&mut self, size: u64) -> Result<(), StoreError> {
+    /// Begins the next segment where the flushed part of the open one ends. The `first` batches are in its file, flushed, before
+    /// the file has its name: a crash finds them in the old segment or in the new one.
+    fn begin_segment(&mut self, size: u64, first: &[Batch]) -> Result<(), StoreError> {
+        let size = size.max(first.iter().map(|batch| batch.bytes() as u64).sum());
         let capacity = self.next_capacity(size);
         self.segments_made += 1;
         let number = self.head.number + 1;
@@ -335,7 +335,9 @@ impl<D: Disk> Log<D> {
             class: self.head.class,
             emptied: false,
         };
-        let (file, spare) = make_segment(&self.view, &head, capacity)?;
+        let seed = Seed::of(head.generation);
+        let (contents, last_lsn) = self.seal_again(first, seed);
+        let (file, spare) = make_segment(&self.view, &head, &contents, capacity)?;
         let (file, capacity) = (Arc::new(file), spare.capacity);
         let start = SEGMENT_HEAD as u64;
         let open = Open {
@@ -349,15 +351,32 @@ impl<D: Disk> Log<D> {
             capacity,
         };
         self.view.seal_and_open(open, self.durable_end, self.durable);
+        if !contents.is_empty() {
+            self.view.publish(&contents, start, last_lsn, last_lsn);
+        }
         self.head = head;
-        self.seed = Seed::of(head.generation);
+        self.seed = seed;
         self.file = file;
         self.capacity = capacity;
-        self.end = start;
-        self.durable_end = start;
-        self.written = spare.written;
-        self.last_lsn = self.durable;
+        self.end = start + contents.len() as u64;
+        self.durable_end = self.end;
+        self.written = spare.written.max(self.end);
+        (self.last_lsn, self.durable) = (last_lsn, last_lsn);
         Ok(())
+    }
+
+    /// The bytes of batches as they stand behind the flushed records in a segment with this seed, and the last LSN in them.
+    fn seal_again(&self, batches: &[Batch], seed: Seed) -> (Vec<u8>, Lsn) {
+        let (mut bytes, mut last_lsn) = (Vec::new(), self.durable);
+        for batch in batches {
+            let epoch = self.epochs.get(&batch.network()).copied().unwrap_or(0);
+            let at = bytes.len();
+            bytes.extend_from_slice(&batch.buf);
+            let stamp = Stamp { first_lsn: last_lsn + 1, durable: self.durable, epoch, seed };
+            format::seal(bytes.get_mut(at..).unwrap_or_default(), batch.network(), batch.count(), stamp);
+            last_lsn += batch.len() as u64;
+        }
+        (bytes, last_lsn)
     }
 
     fn next_capacity(&self, size: u64) -> u64 {
@@ -376,46 +395,20 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Goes on after an error: in a new segment, never on the same pages. Acknowledged records that were not flushed are written again.
+    /// Goes on after an error: in a new segment, never on the same pages. Acknowledged records that were not flushed go along.
     pub(crate) fn reopen(&mut self) -> Result<(), StoreError> {
         if self.broken.is_none() {
             return Ok(());
         }
-        let (readable_end, readable_lsn) = {
-            let inner = self.view.read_inner();
-            (inner.open.end, inner.open.last_lsn)
-        };
-        // After what an earlier try could not write, if there was one.
-        let mut carried = self.carried.clone();
-        carried.extend(self.read_carried(readable_end)?);
-        self.last_lsn = readable_lsn;
-        self.begin_segment(carried.iter().map(|batch| batch.bytes() as u64).sum())?;
+        let readable_end = self.view.read_inner().open.end;
+        let unflushed = self.read_unflushed(readable_end)?;
+        self.begin_segment(0, &unflushed)?;
         self.broken = None;
-        self.carried.clone_from(&carried);
-        let again = |batch| Waiting::new(batch, u64::MAX, Flush::Sync);
-        let mut group: Vec<Waiting> = carried.into_iter().map(again).collect();
-        for waiting in &mut group {
-            waiting.epoch = self.epochs.get(&waiting.batch.network()).copied().unwrap_or(0);
-        }
-        // These were acknowledged before anything failed.
-        let failed = std::mem::take(&mut self.failed);
-        self.commit(&mut group);
-        self.failed.extend(failed);
-        match group.into_iter().find_map(|waiting| waiting.outcome.and_then(Result::err)) {
-            Some(error) => {
-                // Nothing may come before them.
-                self.broken.get_or_insert_with(|| error.clone());
-                Err(error)
-            }
-            None => {
-                self.carried.clear();
-                Ok(())
-            }
-        }
+        Ok(())
     }
 
     /// Batches that readers saw but no flush covered.
-    fn read_carried(&self, readable_end: u64) -> Result<Vec<Batch>, StoreError> {
+    fn read_unflushed(&self, readable_end: u64) -> Result<Vec<Batch>, StoreError> {
         let mut batches = Vec::new();
         let (mut at, path) = (self.durable_end, self.path());
         while at < readable_end {
@@ -468,9 +461,14 @@ impl<D: Disk> LogView<D> {
     }
 }
 
-/// Takes a spare file or makes one, gives it its header and flushes it, and only then its name: a file named as a segment always has
-/// a whole header.
-fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -> Result<(D::File, Spare), StoreError> {
+/// Takes a spare file or makes one, gives it its header and contents and flushes them, and only then its name: a file named as a
+/// segment always has a whole header.
+fn make_segment<D: Disk>(
+    view: &LogView<D>,
+    head: &SegmentHead,
+    contents: &[u8],
+    capacity: u64,
+) -> Result<(D::File, Spare), StoreError> {
     let spare = {
         let mut inner = view.write_inner();
         let fits = inner.spares.iter().position(|spare| spare.capacity >= capacity);
@@ -486,6 +484,9 @@ fn make_segment<D: Disk>(view: &LogView<D>, head: &SegmentHead, capacity: u64) -
             (file, Spare { path, capacity, written: 0 })
         }
     };
+    if !contents.is_empty() {
+        file.write_at(contents, SEGMENT_HEAD as u64).at("write", &spare.path)?;
+    }
     let late = crate::bugs::on("segment named before it has a header");
     if !late {
         write_head(&file, head, &spare.path)?;

@@ -363,12 +363,11 @@ impl<D: Disk> Opening<D> {
             epochs: scan.epochs,
             failed: BTreeSet::new(),
             broken: None,
-            carried: Vec::new(),
             segments_made: 0,
             buf: Vec::new(),
         };
         if let Some(damaged) = damaged
-            && let Err(error) = log.begin_segment(0)
+            && let Err(error) = log.begin_segment(0, &[])
         {
             // Nothing is written behind damage: the log is there to be read until it can go on in a new segment.
             tracing::warn!(%damaged, %error, "no new segment behind the damaged one yet");

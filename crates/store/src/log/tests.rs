@@ -407,3 +407,30 @@ fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
     let log = open(&disk, 2).unwrap().log;
     assert_eq!(seqs(&log), vec![1, 2, 3], "they are flushed now");
 }
+
+/// They are in the new segment before it has its name, so a process that is killed at any moment of it leaves them in one of the two.
+#[test]
+fn what_was_acknowledged_without_a_flush_survives_a_kill_while_the_log_goes_on() {
+    for steps in 0..100 {
+        let disk = FaultDisk::new(steps);
+        let mut log = open(&disk, 1).unwrap().log;
+        commit(&mut log, 1..=1, Flush::Sync);
+        commit(&mut log, 2..=3, Flush::Os);
+        disk.fail(Call::Sync, 0, io::ErrorKind::Other, false);
+        let mut batch = Batch::new(1);
+        batch.push(1, 0, 4, 0, BODY).unwrap();
+        log.commit(&mut [Waiting::new(batch, 1, Flush::Sync)]);
+        assert!(log.broken().is_some());
+        disk.cut_after(steps);
+        let done = log.reopen().is_ok() && !disk.is_cut();
+        disk.kill();
+        let left = seqs(&open(&disk, 2).unwrap().log);
+        assert!(left.starts_with(&[1, 2, 3]), "{steps} changes of the disk, then a kill: {left:?}");
+        if done {
+            assert_eq!(left, [1, 2, 3], "what was refused is not there");
+            assert!(steps > 3, "it takes some steps");
+            return;
+        }
+    }
+    panic!("it never ends");
+}
