@@ -35,7 +35,8 @@ fn base() -> &'static [u8] {
         let mods = ["auth", "persistence"].map(|name| ModConfig::standard(name).unwrap()).to_vec();
         let settings = Settings::preset("main", Preset::Workspace);
         let (id, created_by) = (NETWORK.into(), None);
-        let created = Change::Created { id, number: 1, salt: 7, created_at: START, created_by, settings, mods };
+        let created =
+            Change::Created { id, number: 1, salt: 7, id_key: None, created_at: START, created_by, settings, mods };
         let mut world = World::over(State::created(&created, 9).unwrap());
         world.engine.admin(&AdminOp::CreateChannel("general".into()), world.now, &mut world.fx).unwrap();
         world.step();

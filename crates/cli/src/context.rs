@@ -268,23 +268,15 @@ impl Voice {
 }
 
 impl Voice {
-    /// The member has another address now: its kept session follows.
+    /// The member has another address now: its kept session follows. What else speaks for it is kept nowhere.
     pub(crate) fn renamed(&self, address: &str) -> Result<(), CliError> {
-        let (Some(speaker), Some(session), Some(network)) = (&self.speaker, self.http.bearer(), self.http.network())
+        let Some((speaker, kept)) = self.speaker.as_ref().and_then(|speaker| Some((speaker, speaker.file.read()?)))
         else {
             return Ok(());
         };
-        let kept = speaker.file.read().map(|kept| kept.network);
-        speaker.file.rename(&Kept {
-            address: address.to_owned(),
-            network: kept.unwrap_or_else(|| network.to_owned()),
-            url: speaker.door.endpoint().base(),
-            session_id: session.clone(),
-        })
+        speaker.file.rename(&Kept { address: address.to_owned(), ..kept })
     }
-}
 
-impl Voice {
     /// The session spoken with, unless the operator speaks for the member.
     pub(crate) fn session(&self) -> Option<Secret> {
         let kept = self.speaker.as_ref()?.file.read()?;

@@ -3,6 +3,7 @@
 //! `args` reads the command line, `context` finds the node and the voice, `commands` has one file per noun, and
 //! `render` turns values into text. Exit codes are decided in `exit` alone.
 
+mod allocator;
 mod args;
 mod commands;
 mod context;

@@ -219,7 +219,7 @@ async fn default_network(node: &Node, settings: &Settings) -> Result<(Network, O
     }
     limit_members(&network, settings).await?;
     if let Some(token) = chosen.filter(|t| !network.has_token(&t.sha256())) {
-        node.add_chosen_token(&network, &token, None, None, None, None).await.map_err(refused)?;
+        network.admin(AdminOp::AddToken(node.token_of(&token))).await.map_err(refused)?;
     }
     Ok((network, None))
 }

@@ -65,19 +65,22 @@ fn resident(node: &Node) -> u64 {
 }
 
 #[tokio::test]
-async fn ten_thousand_open_units_and_one_more() {
+async fn a_share_of_open_units_and_one_more() {
     let mut node = Node::start();
     let (alice, bob) = (Sender::join(&node, "alice").await, Sender::join(&node, "bob").await);
     let ask = |n: usize| {
         json!({ "type": "workspace.message.posted", "target": "agent:bob", "payload": { "content": "please" },
             "metadata": { "work": { "context": format!("c{n}") } } })
     };
-    let most = limits::WORK_PER_REQUESTER_MAX;
+    let most = limits::WORK_OPEN_MAX * usize::from(limits::MEMBER_SHARE_PERCENT_DEFAULT) / 100;
     let codes = alice.flood(most + 5, ask).await;
-    assert_eq!(codes, counted([("ok", most), ("rate_limited", 5)]));
+    assert_eq!(codes, counted([("ok", most), ("network_full", 5)]));
     // Whoever has so much to do is asked for no more, by anybody; for the rest both go on.
     let carol = Sender::join(&node, "carol").await;
-    assert_eq!(carol.flood(3, ask).await, counted([("recipient_queue_full", 3)]));
+    let rest = limits::WORK_PER_EXECUTOR_MAX - most;
+    assert_eq!(carol.flood(rest, |n| ask(most + n)).await, counted([("ok", rest)]), "others have their own");
+    let dora = Sender::join(&node, "dora").await;
+    assert_eq!(dora.flood(3, ask).await, counted([("recipient_queue_full", 3)]));
     carol.is_heard().await;
     bob.is_heard().await;
     alice.is_heard().await;
@@ -91,12 +94,13 @@ async fn ten_thousand_open_units_and_one_more() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_threads_and_one_more() {
+async fn a_share_of_threads_and_one_more() {
     let node = Node::start();
     let (alice, bob) = (Sender::join(&node, "alice").await, Sender::join(&node, "bob").await);
     let post = |n: usize| json!({ "type": "chat.note", "target": "channel/general", "metadata": { "thread": format!("thread_{n:06}") } });
-    let most = limits::THREADS_MAX;
+    let most = limits::THREADS_MAX * usize::from(limits::MEMBER_SHARE_PERCENT_DEFAULT) / 100;
     assert_eq!(alice.flood(most + 3, post).await, counted([("ok", most), ("network_full", 3)]));
+    assert_eq!(bob.flood(1, |_| post(most)).await, counted([("ok", 1)]), "others have their own share");
     // Those that are there go on, and so does the channel.
     assert_eq!(bob.flood(1, |_| post(7)).await, counted([("ok", 1)]));
     bob.is_heard().await;

@@ -68,6 +68,29 @@ fn note(id: &str, target: &str) -> Value {
     json!({ "id": id, "type": "test.note.posted", "target": target, "payload": {} })
 }
 
+/// Connections that stop in their handshake have the same share of places as all that prove nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn handshakes_that_stall_leave_room_for_others() {
+    use tokio::io::AsyncWriteExt;
+    const PLACES: usize = 10;
+    let pair = Pair::make();
+    let settings = pair.dir.path().join("rialto.toml");
+    std::fs::write(&settings, format!("[limits]\nconnections_max = {PLACES}\n")).unwrap();
+    let node = pair.node(&["--config", settings.to_str().unwrap()]);
+    let address = node.url().trim_start_matches("https://").to_owned();
+    let mut held = Vec::new();
+    for n in 0..4 * PLACES {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        // Nothing, or the beginning of a ClientHello.
+        let said: &[u8] = if n % 2 == 0 { b"" } else { &[22, 3, 1, 1, 0, 1] };
+        let _ = stream.write_all(said).await;
+        held.push(stream);
+    }
+    let http = Http::with_tls(node.url(), &trusting(Some(&pair.der)));
+    join(&http, &node, "agent:alice").await;
+    drop(held);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_carrier_works_over_tls() {
     let pair = Pair::make();

@@ -104,6 +104,13 @@ struct EmittedMore {
     response: Option<Event>,
 }
 
+/// Puts the rows of one answer behind those of another.
+fn append(all: &mut Value, more: &mut Value, name: &str) {
+    if let (Some(Value::Array(all)), Some(Value::Array(more))) = (all.get_mut(name), more.get_mut(name)) {
+        all.append(more);
+    }
+}
+
 impl Http {
     /// A client of the node at `url`; nothing is connected yet.
     pub fn new(url: &str) -> Result<Http, ClientError> {
@@ -223,14 +230,30 @@ impl Http {
         Ok(count.acked)
     }
 
-    /// `GET /v1/discover`: agents, channels, mods, resources, groups.
+    /// `GET /v1/discover`: agents, channels, mods, resources, groups. Every agent; of the rest the first ones, where there are many.
     pub async fn discover(&self) -> Result<Value, ClientError> {
-        self.get("discover").await
+        let mut roster: Value = self.get("discover").await?;
+        let cursor = |answer: &Value| Some(answer.get("next")?.get("agents")?.as_str()?.to_owned());
+        let mut next = cursor(&roster);
+        while let Some(after) = next {
+            let mut more: Value = self.get(&format!("discover?include=agents&after={}", encode(&after))).await?;
+            next = cursor(&more);
+            append(&mut roster, &mut more, "agents");
+        }
+        Ok(roster)
     }
 
-    /// `GET /v1/channels`: the channels the caller may know of, as objects.
+    /// `GET /v1/channels`: every channel the caller may know of, as objects, page by page.
     pub async fn channels(&self) -> Result<Value, ClientError> {
-        self.get("channels").await
+        let mut all: Value = self.get("channels").await?;
+        let cursor = |answer: &Value| Some(answer.get("next")?.as_str()?.to_owned());
+        let mut next = cursor(&all);
+        while let Some(after) = next {
+            let mut more: Value = self.get(&format!("channels?after={}", encode(&after))).await?;
+            next = cursor(&more);
+            append(&mut all, &mut more, "channels");
+        }
+        Ok(all)
     }
 
     /// `GET /v1/profile`: what the network says of itself to anybody.

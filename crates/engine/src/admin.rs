@@ -18,12 +18,15 @@ use crate::resources;
 use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
+use crate::shares::{Kind, Maker};
 use crate::state::State;
 use crate::tick;
 use rialto_model::address::Address;
+use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Names, Policy, SessionBinding, Settings, Status, Takeover, Token};
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One act.
@@ -33,6 +36,8 @@ pub enum AdminOp {
     Settings(Value),
     /// Adds a token; only its hash is known here.
     AddToken(Token),
+    /// Adds a token that takes the place of all that are not narrowed: those are revoked.
+    RotateToken(Token),
     /// Revokes a token by label.
     RevokeToken(String),
     /// Sets a member's role.
@@ -102,21 +107,22 @@ pub(crate) fn decide(
     match op {
         AdminOp::Settings(patch) => settings(state, patch, now, fx),
         AdminOp::AddToken(token) => {
-            if state.book.tokens.iter().any(|t| t.label == token.label) {
-                return Err(Fault::new(ErrorCode::AlreadyExists, format!("a token {:?} exists", token.label)));
-            }
             if state.book.tokens.len() >= limits::TOKENS_MAX {
-                return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the tokens it may have"));
+                let text = format!("this network has reached its limit of {} tokens: revoke some", limits::TOKENS_MAX);
+                return Err(Fault::full(Scope::Network, limits::TOKENS_MAX, text));
             }
-            fx.change(Change::Token { token: token.clone() });
-            Ok(json!({ "label": token.label }))
+            add_token(state, token, fx)
+        }
+        AdminOp::RotateToken(token) => {
+            let old = state.book.tokens.iter().filter(|t| t.agent.is_none() && t.role.is_none());
+            old.for_each(|old| revoke_token(state, &old.label, fx));
+            add_token(state, token, fx)
         }
         AdminOp::RevokeToken(label) => {
             if !state.book.tokens.iter().any(|t| &t.label == label) {
                 return Err(Fault::new(ErrorCode::UnknownTarget, format!("no token {label:?}")));
             }
-            rights::token_revoked(state, label, fx);
-            fx.change(Change::TokenRevoked { label: label.clone() });
+            revoke_token(state, label, fx);
             Ok(json!({ "label": label, "status": "revoked" }))
         }
         AdminOp::Role(name, role) => {
@@ -168,7 +174,7 @@ pub(crate) fn decide(
         AdminOp::Noted(..) => Ok(Value::Null),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;
-            channels::may_create(state, name)?;
+            channels::may_create(state, name, Maker::Operator)?;
             fx.change(Change::ChannelCreated {
                 channel: u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX),
                 name: name.clone(),
@@ -186,6 +192,19 @@ pub(crate) fn decide(
 
 fn not_member(name: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))
+}
+
+fn add_token(state: &State, token: &Token, fx: &mut Effects) -> Result<Value, Fault> {
+    if state.book.tokens.iter().any(|t| t.label == token.label) {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("a token {:?} exists", token.label)));
+    }
+    fx.change(Change::Token { token: token.clone() });
+    Ok(json!({ "label": token.label }))
+}
+
+fn revoke_token(state: &State, label: &str, fx: &mut Effects) {
+    rights::token_revoked(state, label, fx);
+    fx.change(Change::TokenRevoked { label: label.to_owned() });
 }
 
 /// Frees an owned name, or a former one. Its member stays one; whoever joins with the network's token next takes it over.
@@ -213,10 +232,10 @@ fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects
 fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) -> Result<Value, Fault> {
     let group =
         Address::group(name).map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("group {name:?}: {e}")))?;
-    if !state.book.groups.contains_key(name) && state.book.groups.len() >= limits::GROUPS_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the groups it may have"));
+    if !state.book.groups.contains_key(name) {
+        state.has_room(Kind::Groups, Maker::Operator)?;
     }
-    let mut list: Vec<Box<str>> = Vec::new();
+    let (mut list, mut listed): (Vec<Box<str>>, BTreeSet<Box<str>>) = Default::default();
     for text in members {
         let address = Address::parse_in(text, &state.network)
             .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")))?;
@@ -226,7 +245,7 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
         // A bare name that only exists in the other dialect means that member.
         let known = membership::find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
         let address = known.unwrap_or_else(|| address.as_str().into());
-        if !list.contains(&address) {
+        if listed.insert(address.clone()) {
             list.push(address);
         }
     }
@@ -309,6 +328,10 @@ fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {
         }
         "blob_bytes_max" => s.blob_bytes_max = value.as_u64()?,
         "ttl_ms" => s.ttl_ms = value.as_u64().filter(|n| *n > 0 && *n <= 30 * 24 * 3600 * 1000)?,
+        "member_share_percent" => {
+            s.member_share_percent =
+                value.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| (1..=100).contains(n))?;
+        }
         "token_manages" => s.token_manages = value.as_bool()?,
         "names" => s.names = Names::from_wire(text?)?,
         "require_audience" => s.require_audience = value.as_bool()?,

@@ -1,6 +1,7 @@
 //! Applying records: the only way durable state changes, live and on replay. Never decides anything.
 
 use crate::conversations::NOWHERE;
+use crate::credential::{Ended, Hold};
 use crate::invites;
 use crate::mods::{Runs, persistence};
 use crate::monotonic;
@@ -8,12 +9,13 @@ use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
 use crate::route::StreamKey;
-use crate::state::{Channel, DeadLetter, Ended, Group, Hold, MemberId, Receipt, State, Unstored, close, is_open, open};
+use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
 use crate::work;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Delivery;
 use rialto_model::{Millis, Seq, limits};
-use std::collections::BTreeMap;
+use roaring::RoaringTreemap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Types beyond this many distinct ones share one list.
 pub(crate) const TYPES_MAX: usize = 10_000;
@@ -48,7 +50,10 @@ fn event(state: &mut State, record: &EventRecord) {
         return;
     }
     let thread = match (&route.thread, route.stream) {
-        (Some(thread), Some(StreamKey::Channel(channel))) => Some(thread_number(state, channel, thread)),
+        (Some(thread), Some(StreamKey::Channel(channel))) => {
+            let by = route.source.filter(|_| more.is_some_and(|more| more.begins));
+            Some(thread_number(state, channel, thread, by))
+        }
         _ => None,
     };
     let streams = [
@@ -61,7 +66,14 @@ fn event(state: &mut State, record: &EventRecord) {
     ];
     let mentions = more.into_iter().flat_map(|more| &more.mentions).map(|id| StreamKey::Mention(*id));
     let keys = || streams.iter().flatten().copied().chain(mentions.clone());
+    let conversations = [thread.map(StreamKey::Thread), route.room.map(StreamKey::Room)];
+    let lasts = conversations.map(|key| (key, key.and_then(|key| state.lists.last(key))));
     keys().for_each(|key| state.lists.post(key, seq));
+    lasts.into_iter().for_each(|(key, last)| {
+        if let Some(key) = key {
+            state.moved(key, last);
+        }
+    });
     if let Some(stream) = route.stream.filter(|_| state.book.settings.max_pending_bytes > 0) {
         state.lists.weigh(stream, seq, event.mail_kib());
     }
@@ -123,7 +135,7 @@ fn type_number(state: &mut State, kind: &str) -> u32 {
     number
 }
 
-fn thread_number(state: &mut State, channel: u32, thread: &str) -> u32 {
+fn thread_number(state: &mut State, channel: u32, thread: &str, by: Option<MemberId>) -> u32 {
     let key = (channel, Box::<str>::from(thread));
     if let Some(number) = state.threads.get(&key) {
         return *number;
@@ -140,16 +152,26 @@ fn thread_number(state: &mut State, channel: u32, thread: &str) -> u32 {
             u32::try_from(state.book.threads.len() - 1).unwrap_or(u32::MAX)
         }
     };
+    state.threads_named.entry(key.1.clone()).or_default().insert(number);
     state.threads.insert(key, number);
+    if let Some(by) = by {
+        state.book.thread_makers.insert(number, by);
+        state.shares.thread(by, true);
+    }
     number
 }
 
 fn acks(state: &mut State, acks: &Acks) {
     if !state.book.unstored.is_empty() || !state.book.receipts.is_empty() {
-        let mut ended: Vec<Seq> = state.pending(acks.member, 0, acks.floor).collect();
-        for (from, to) in &acks.above {
-            ended.extend(state.pending(acks.member, acks.floor.max(from.saturating_sub(1)), *to));
+        // Nothing changes for events that nobody waits for otherwise.
+        let mut watched = RoaringTreemap::new();
+        let floor = state.lists.floor(acks.member);
+        let below = (floor < acks.floor).then_some((floor.saturating_add(1), acks.floor));
+        for (from, to) in below.iter().chain(&acks.above).filter(|(from, to)| from <= to) {
+            watched.extend(state.book.unstored.range(*from..=*to).map(|(seq, _)| *seq));
+            watched.extend(state.book.receipts.range(*from..=*to).map(|(seq, _)| *seq));
         }
+        let ended = state.pending_among(acks.member, &watched);
         ended.into_iter().for_each(|seq| delivery_ended(state, seq));
     }
     let acked = state.lists.acked.entry(acks.member).or_default();
@@ -187,7 +209,7 @@ fn lapsed(state: &mut State, through: Millis) {
     for (_, seq) in std::mem::replace(&mut state.deaths, later) {
         state.book.short_lived.remove(&seq);
         if let Some(streams) = state.book.fleeting.remove(&seq) {
-            state.lists.forget(&streams, seq);
+            forget_in(state, &streams, seq);
             state.book.receipts.remove(&seq);
             state.book.narrowed.remove(&seq);
             state.book.verdicts.remove(&seq);
@@ -198,7 +220,7 @@ fn lapsed(state: &mut State, through: Millis) {
 /// Nobody waits for the event and history does not keep it: nothing of it stays.
 fn forget(state: &mut State, seq: Seq) {
     if let Some(unstored) = state.book.unstored.remove(&seq) {
-        state.lists.forget(&unstored.streams, seq);
+        forget_in(state, &unstored.streams, seq);
     }
     state.book.receipts.remove(&seq);
     state.book.narrowed.remove(&seq);
@@ -206,6 +228,15 @@ fn forget(state: &mut State, seq: Seq) {
         state.deaths.remove(&(at, seq));
     }
     state.book.verdicts.remove(&seq);
+}
+
+/// Takes an event out of the lists that hold it; conversations whose last one it was have another, or none.
+fn forget_in(state: &mut State, streams: &[StreamKey], seq: Seq) {
+    let conversation = |key: &&StreamKey| matches!(key, StreamKey::Thread(_) | StreamKey::Room(_));
+    let last = |key: &&StreamKey| state.lists.last(**key) == Some(seq);
+    let moved: Vec<StreamKey> = streams.iter().filter(conversation).filter(last).copied().collect();
+    state.lists.forget(streams, seq);
+    moved.into_iter().for_each(|key| state.moved(key, Some(seq)));
 }
 
 fn change(state: &mut State, change: &Change) {
@@ -236,6 +267,7 @@ fn change(state: &mut State, change: &Change) {
                 state.lists.acked.entry(*member).or_default().floor = head;
             }
             state.members.insert(record.address.clone(), *member);
+            state.directory.enter_member(*member, record);
             state.book.former.remove(&record.address);
             seat_in_groups(state, *member);
         }
@@ -304,6 +336,10 @@ fn change(state: &mut State, change: &Change) {
                 seated: Vec::new(),
             });
             state.channels.insert(name.as_str().into(), *channel);
+            state.shares.channel(*created_by, true);
+            if let Some(made) = state.book.channels.last() {
+                state.directory.enter_channel(*channel, made);
+            }
         }
         Change::ChannelStatus { channel, status } => {
             let at = state.book.last_stamp;
@@ -311,8 +347,10 @@ fn change(state: &mut State, change: &Change) {
                 c.status = *status;
                 c.archived_at = (*status == ChannelStatus::Archived).then_some(at);
                 if *status == ChannelStatus::Deleted {
-                    let name = c.name.clone();
-                    state.channels.shift_remove(&name);
+                    let (name, by) = (c.name.clone(), c.created_by);
+                    state.channels.swap_remove(&name);
+                    state.directory.delete_channel(*channel, &name);
+                    state.shares.channel(by, false);
                 }
             }
         }
@@ -330,6 +368,7 @@ fn change(state: &mut State, change: &Change) {
             }
         }
         Change::Seated { channel, member } => {
+            state.directory.seat(*member, *channel, true);
             if let Some(c) = state.book.channels.get_mut(*channel as usize)
                 && !c.seated.contains(member)
             {
@@ -388,12 +427,20 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::ResourceGone { resource } => resources::gone(state, *resource),
         Change::Invited { invitation, record } => {
-            state.book.invites.insert(invitation.clone(), record.clone());
+            state.shares.invitation(record.inviter, true);
+            if let Some(old) = state.book.invites.insert(invitation.clone(), record.clone()) {
+                state.shares.invitation(old.inviter, false);
+            }
         }
         Change::InviteUsed { invitation, ended } => invites::used(state, invitation, *ended),
-        Change::InvitesLapsed { through } => state.book.invites.retain(|_, invite| invite.expires_at > *through),
+        Change::InvitesLapsed { through } => {
+            state.book.invites.retain(|_, invite| invite.expires_at > *through);
+            state.shares.recount_invitations(&state.book.invites);
+        }
         Change::RoomOpened { room, record } => {
             state.enter_room(*room, record);
+            state.recency.move_room(*room, record, None, 0);
+            state.shares.room(record.by);
             state.book.rooms.push(record.clone());
         }
         Change::ThreadsFreed { threads } => {
@@ -401,6 +448,15 @@ fn change(state: &mut State, change: &Change) {
                 if let Some(place) = state.book.threads.get_mut(*number as usize) {
                     let key = std::mem::replace(place, (NOWHERE, "".into()));
                     state.threads.swap_remove(&key);
+                    if let Some(by) = state.book.thread_makers.remove(number) {
+                        state.shares.thread(by, false);
+                    }
+                    if let Some(named) = state.threads_named.get_mut(&key.1) {
+                        named.remove(number);
+                        if named.is_empty() {
+                            state.threads_named.swap_remove(&key.1);
+                        }
+                    }
                     state.free_threads.insert(*number);
                 }
             }
@@ -468,11 +524,11 @@ fn end_sessions(state: &mut State, member: MemberId, why: Ended, ends: impl Fn(u
         Ended::Voided => &mut m.voided,
     };
     for hash in ended {
-        state.sessions.shift_remove(&hash);
+        state.sessions.swap_remove(&hash);
         state.ended.insert(hash, (member, why));
         past.push(hash);
         if past.len() > REVOKED_KEPT_MAX {
-            state.ended.shift_remove(&past.remove(0));
+            state.ended.swap_remove(&past.remove(0));
         }
     }
 }
@@ -487,6 +543,7 @@ fn unseat(state: &mut State, channel: u32, member: MemberId) {
             c.master = c.seated.iter().copied().find(is_agent);
         }
     }
+    state.directory.seat(member, channel, false);
     with_member(state, member, |m| {
         m.muted.remove(&channel);
         if let Some(intervals) = m.seats.get_mut(&channel) {
@@ -506,7 +563,8 @@ fn removed(state: &mut State, member: MemberId) {
         m.seats.clear();
         m.groups.clear();
         m.queueing.clear();
-        state.members.shift_remove(&address);
+        state.members.swap_remove(&address);
+        state.directory.remove_member(member);
     }
     state.book.former.retain(|_, id| *id != member);
     state.lists.acked.remove(&member);
@@ -531,8 +589,9 @@ fn set_group(state: &mut State, name: &str, members: &[Box<str>]) {
     }
     group.members = members.to_vec();
     let number = group.number;
+    let members: BTreeSet<&str> = members.iter().map(AsRef::as_ref).collect();
     for m in state.book.members.iter_mut().filter(|m| !m.removed) {
-        if members.contains(&m.address) {
+        if members.contains(m.address.as_ref()) {
             open(m.groups.entry(number).or_default(), head);
         } else if let Some(intervals) = m.groups.get_mut(&number) {
             close(intervals, head);
@@ -551,8 +610,10 @@ fn seat_in_groups(state: &mut State, member: MemberId) {
 
 fn dead(state: &mut State, member: MemberId, reason: &str, at: Millis, seqs: &[(Seq, Seq)]) {
     let Some(recipient) = state.member(member).map(|m| m.address.clone()) else { return };
+    let named: RoaringTreemap = seqs.iter().flat_map(|(from, to)| *from..=*to).collect();
+    let pending = state.pending_among(member, &named);
     for seq in seqs.iter().flat_map(|(from, to)| *from..=*to) {
-        if state.is_pending(member, seq) {
+        if pending.contains(seq) {
             delivery_ended(state, seq);
             state.lists.acked.entry(member).or_default().above.insert(seq);
         }
@@ -593,6 +654,7 @@ fn purge(state: &mut State, through: Seq) {
     }
     let mut held = state.lists.purge(through, &waiting.keys().collect());
     state.book.purged = state.book.purged.max(through);
+    state.rank();
     state.book.narrowed.retain(|seq, _| *seq > through || waiting.contains_key(seq));
     state.book.verdicts.retain(|seq, _| *seq > through);
     state.book.fleeting = state.book.fleeting.split_off(&through.saturating_add(1));

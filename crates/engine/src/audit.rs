@@ -1,7 +1,7 @@
 //! What was done to the network by whom: every act of the operator, and of who else manages it, as a record beside the act.
 //!
-//! Invariant: an act and its entry are one batch of the log, so none is without the other. No secret and no text of a
-//! conversation is ever in an entry.
+//! Invariant: an act that is a record and its entry are one batch of the log, so none is without the other; what is no record
+//! itself is noted before it is done. No secret and no text of a conversation is ever in an entry.
 
 use crate::admin::AdminOp;
 use crate::input::{Caller, Clock};
@@ -23,7 +23,7 @@ const VALUE_BYTES_MAX: usize = 4096;
 pub struct Entry {
     /// When, wall clock.
     pub at: Millis,
-    /// Who: `operator`, a member's address, `token:` and a label, or `node`.
+    /// Who: `operator`, `operator as` a member, a member's address, or `token:` and a label.
     pub actor: Box<str>,
     /// From where, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +83,7 @@ pub(crate) fn entry(state: &State, op: &AdminOp, actor: Box<str>, from: Option<&
             ("settings", None, before, after)
         }
         AdminOp::AddToken(token) => ("token.add", Some(token.label.as_str().into()), Value::Null, shown(token)),
+        AdminOp::RotateToken(token) => ("token.rotate", Some(token.label.as_str().into()), Value::Null, Value::Null),
         AdminOp::RevokeToken(label) => {
             let known = state.book.tokens.iter().find(|t| &t.label == label).map_or(Value::Null, shown);
             ("token.revoke", Some(label.as_str().into()), known, Value::Null)

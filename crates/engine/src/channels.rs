@@ -7,6 +7,7 @@ use crate::mods::workspace::sessions;
 use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
+use crate::shares::{Kind, Maker};
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
@@ -88,14 +89,11 @@ pub(crate) fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
 }
 
 /// Whether a channel of this name may be made.
-pub(crate) fn may_create(state: &State, name: &str) -> Result<(), Fault> {
+pub(crate) fn may_create(state: &State, name: &str, by: Maker) -> Result<(), Fault> {
     if state.channel_id(name).is_some() {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
     }
-    if state.channels.len() >= limits::CHANNELS_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the channels it may have"));
-    }
-    Ok(())
+    state.has_room(Kind::Channels, by)
 }
 
 /// A prefix, `-` and 8 hex digits: a name that no channel has.
@@ -136,11 +134,11 @@ pub(crate) fn make(
     state: &State,
     name: String,
     payload: &Value,
-    by: Option<MemberId>,
+    (by, maker): (Option<MemberId>, Maker),
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Made, Fault> {
-    may_create(state, &name)?;
+    may_create(state, &name, maker)?;
     for key in ["title", "resume_from"] {
         if text(payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
             let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
@@ -193,7 +191,7 @@ pub(crate) fn create(
         Some(name) => channel_name(name)?,
         None => free_name(state, "channel"),
     };
-    let made = make(state, name, &payload, Some(draft.member), now, fx)?;
+    let made = make(state, name, &payload, (Some(draft.member), draft.maker), now, fx)?;
     draft.retarget(&made.name, made.id);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     sessions::began(state, &made, text(&payload, "title").is_some(), now, fx);

@@ -11,19 +11,21 @@ use crate::input::{Clock, Effects};
 use crate::membership::{DEFAULT_CHANNEL, find_named};
 use crate::record::Change;
 use crate::rooms::direct_id;
-use crate::route::StreamKey;
+use crate::route::{Route, StreamKey};
+use crate::shares::{Kind, Maker};
 use crate::state::{ChannelId, Member, MemberId, Room, State};
 use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use roaring::RoaringTreemap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Bound;
 
 /// Unread events of one conversation are counted up to here.
 pub const UNREAD_COUNTED_MAX: u64 = 1000;
 /// Events of one conversation looked at while counting.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Who wrote in each thread of a list is counted in networks of at most so many members.
-const WRITERS_COUNTED_MAX: usize = 1000;
+/// Members looked at while it is counted who wrote in the threads of a list: with many of them, only the first threads are counted.
+const WRITERS_LOOKS_MAX: usize = 50_000;
 
 /// Where a conversation stands in its listing: its last event (none is 0), then its number.
 pub type Place = (Seq, u32);
@@ -81,20 +83,29 @@ pub(crate) fn room_of(
     }
     let said = metadata.text("room_channel");
     let channel = said.as_deref().map_or(DEFAULT_CHANNEL, |name| name.trim_start_matches("channel/"));
-    state.room_between(channel, draft.member, to).or_else(|| open(state, channel, (draft.member, to), now, fx))
+    let known = state.room_between(channel, draft.member, to);
+    known.or_else(|| open(state, channel, (draft.member, to), draft.maker, now, fx).ok())
 }
 
 /// Opens the room of two members in a channel.
-fn open(state: &State, channel: &str, pair: (MemberId, MemberId), now: Clock, fx: &mut Effects) -> Option<u32> {
-    if state.book.rooms.len() >= limits::ROOMS_MAX {
-        return None;
-    }
-    let number = u32::try_from(state.book.rooms.len()).ok()?;
-    let (a, b) = sorted(pair);
-    let id = direct_id(&state.book.id, channel, &peer(state, a)?, &peer(state, b)?);
-    let room = Room { id: id.into(), channel: channel.into(), a, b, opened_at: state.stamp(now.wall) };
+fn open(
+    state: &State,
+    channel: &str,
+    (by, other): (MemberId, MemberId),
+    maker: Maker,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<u32, Fault> {
+    state.has_room(Kind::Rooms, maker)?;
+    let gone = || Fault::from(ErrorCode::UnknownTarget);
+    let number = u32::try_from(state.book.rooms.len()).map_err(|_| Fault::from(ErrorCode::Internal))?;
+    let (a, b) = sorted((by, other));
+    let peers = (peer(state, a).ok_or_else(gone)?, peer(state, b).ok_or_else(gone)?);
+    let id = direct_id(&state.book.id, channel, &peers.0, &peers.1);
+    let opened_at = state.stamp(now.wall);
+    let room = Room { id: id.into(), channel: channel.into(), a, b, opened_at, by: Some(by) };
     fx.change(Change::RoomOpened { room: number, record: room });
-    Some(number)
+    Ok(number)
 }
 
 /// What a member is called in the id of a room: the bare name of an agent, else the whole address. Of two agents of one
@@ -138,15 +149,16 @@ pub(crate) fn resolve_room(
         }
         None => DEFAULT_CHANNEL.to_owned(),
     };
-    let full = || Fault::new(ErrorCode::NetworkFull, "the network has all the rooms it may have");
-    state.room_between(&channel, by, peer).or_else(|| open(state, &channel, (by, peer), now, fx)).ok_or_else(full)
+    match state.room_between(&channel, by, peer) {
+        Some(room) => Ok(room),
+        None => open(state, &channel, (by, peer), Maker::Member(by), now, fx),
+    }
 }
 
 impl State {
     /// The room of two members, in either order.
     pub fn room_between(&self, channel: &str, a: MemberId, b: MemberId) -> Option<u32> {
-        let rooms = self.room_pairs.get(&sorted((a, b)))?;
-        rooms.iter().copied().find(|n| self.room(*n).is_some_and(|room| room.channel.as_ref() == channel))
+        self.room_pairs.get(&sorted((a, b)))?.get(channel).copied()
     }
 
     /// A room by number.
@@ -161,7 +173,7 @@ impl State {
         let seen = match viewer {
             Viewer::Operator => true,
             Viewer::Member(me) => room.a == me || room.b == me,
-            Viewer::Reader => false,
+            Viewer::Reader { .. } => false,
         };
         seen.then_some(number)
     }
@@ -169,7 +181,7 @@ impl State {
     /// A channel by name, if the lens shows what is in it.
     fn channel_seen(&self, lens: &Lens, name: &str) -> Result<ChannelId, Fault> {
         let name = name.trim_start_matches("channel/");
-        let found = self.channel_id(name).filter(|id| lens.is_operator() || lens.channels().contains(id));
+        let found = self.channel_id(name).filter(|id| lens.is_operator() || lens.channels().contains(*id));
         found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel")))
     }
 
@@ -184,12 +196,15 @@ impl State {
         let lens = self.lens(viewer);
         let only = channel.map(|name| self.channel_seen(&lens, name)).transpose()?;
         let all = lens.is_operator() || crate::bugs::on("thread of a channel one has left");
-        let shown = |c: ChannelId| only.map_or(all || lens.channels().contains(&c), |only| only == c);
-        let all = (0u32..).zip(&self.book.threads).filter(|(_, (c, _))| shown(*c));
-        let numbers = self.newest(all.map(|(n, _)| n), StreamKey::Thread, before, max);
-        let work = self.open_work_by_thread();
-        let counts_writers = self.members.len() <= WRITERS_COUNTED_MAX;
-        Ok(numbers.into_iter().filter_map(|n| self.thread_summary(viewer, n, &work, counts_writers)).collect())
+        let shown = |c: ChannelId| only.map_or(all || lens.channels().contains(c), |only| only == c);
+        let threads = &self.recency.threads;
+        let places: Vec<&BTreeSet<Place>> = match only {
+            Some(only) => threads.get(&only).into_iter().collect(),
+            None => threads.iter().filter(|(channel, _)| shown(**channel)).map(|(_, places)| places).collect(),
+        };
+        let counted = WRITERS_LOOKS_MAX / self.members.len().max(1);
+        let numbers = newest(&places, before, max).into_iter().enumerate();
+        Ok(numbers.filter_map(|(at, n)| self.thread_summary(viewer, n, at < counted)).collect())
     }
 
     /// One thread of a channel.
@@ -197,7 +212,7 @@ impl State {
         let lens = self.lens(viewer);
         let id = self.channel_seen(&lens, channel)?;
         let number = self.threads.get(&(id, thread.into())).copied();
-        let found = number.and_then(|n| self.thread_summary(viewer, n, &self.open_work_by_thread(), true));
+        let found = number.and_then(|n| self.thread_summary(viewer, n, true));
         found
             .filter(|s| s.last.is_some())
             .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no thread {thread:?} in {}", channel)))
@@ -205,44 +220,20 @@ impl State {
 
     /// Rooms of the viewer (all for the operator), newest activity first, before a position.
     pub fn rooms(&self, viewer: Viewer, before: Option<Place>, max: usize) -> Vec<Summary> {
-        let own = match viewer {
-            Viewer::Operator => (0u32..).zip(&self.book.rooms).map(|(n, _)| n).collect(),
-            Viewer::Member(me) => self.rooms_of.get(&me).cloned().unwrap_or_default(),
-            Viewer::Reader => Vec::new(),
+        let places = match viewer {
+            Viewer::Operator => Some(&self.recency.all_rooms),
+            Viewer::Member(me) => self.recency.rooms.get(&me),
+            Viewer::Reader { .. } => None,
         };
-        let numbers = self.newest(own.into_iter(), StreamKey::Room, before, max);
+        let numbers = newest(&places.into_iter().collect::<Vec<_>>(), before, max);
         numbers.into_iter().filter_map(|n| self.room_summary(viewer, n)).collect()
     }
 
-    /// Numbers by the last event of their lists, newest first; those without any come last.
-    fn newest(
-        &self,
-        numbers: impl Iterator<Item = u32>,
-        key: fn(u32) -> StreamKey,
-        before: Option<Place>,
-        max: usize,
-    ) -> Vec<u32> {
-        let last = |n: &u32| self.lists.stream(key(*n)).and_then(RoaringTreemap::max).unwrap_or(0);
-        let rooms = matches!(key(0), StreamKey::Room(_));
-        let mut found: Vec<(Seq, u32)> = numbers
-            .map(|n| (last(&n), n))
-            .filter(|place| before.is_none_or(|before| *place < before) && (place.0 > 0 || rooms))
-            .collect();
-        found.sort_unstable_by(|a, b| b.cmp(a));
-        found.into_iter().take(max).map(|(_, n)| n).collect()
-    }
-
-    fn thread_summary(
-        &self,
-        viewer: Viewer,
-        number: u32,
-        work: &BTreeMap<(ChannelId, &str), usize>,
-        counts_writers: bool,
-    ) -> Option<Summary> {
+    fn thread_summary(&self, viewer: Viewer, number: u32, counts_writers: bool) -> Option<Summary> {
         let (channel, thread) = self.book.threads.get(number as usize)?;
         let key = StreamKey::Thread(number);
         let what = Conversation::Thread { channel: *channel, thread: thread.clone() };
-        let open_work = work.get(&(*channel, thread.as_ref())).copied().unwrap_or(0);
+        let open_work = self.work.open_in.get(&(*channel, thread.clone())).copied().unwrap_or(0);
         let participants = counts_writers.then(|| self.writers(key));
         Some(Summary { participants, open_work, ..self.summary(viewer, what, number, key) })
     }
@@ -258,7 +249,7 @@ impl State {
         let list = self.lists.stream(key);
         let me = match viewer {
             Viewer::Member(id) => Some(id),
-            Viewer::Operator | Viewer::Reader => None,
+            Viewer::Operator | Viewer::Reader { .. } => None,
         };
         Summary {
             what,
@@ -278,17 +269,6 @@ impl State {
         let Some(list) = self.lists.stream(key) else { return 0 };
         let wrote = |id: MemberId| self.lists.stream(StreamKey::Source(id)).is_some_and(|own| !own.is_disjoint(list));
         (0..).zip(&self.book.members).filter(|(id, _)| wrote(*id)).count()
-    }
-
-    /// Work that has not ended, by the thread it was asked for in.
-    fn open_work_by_thread(&self) -> BTreeMap<(ChannelId, &str), usize> {
-        let mut out = BTreeMap::new();
-        for unit in self.work.dues.iter().filter_map(|(_, no)| self.unit(*no)) {
-            if let (crate::work::Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
-                *out.entry((channel, thread.as_ref())).or_default() += 1;
-            }
-        }
-        out
     }
 
     /// Events of a list that the member was sent and has not acked.
@@ -318,9 +298,23 @@ impl State {
     }
 }
 
+/// Numbers by the last event of their lists, newest first, of several lists; those without any come last.
+fn newest(lists: &[&BTreeSet<Place>], before: Option<Place>, max: usize) -> Vec<u32> {
+    let end = before.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut lists: Vec<_> = lists.iter().map(|places| places.range((Bound::Unbounded, end)).rev()).collect();
+    let mut heads: BinaryHeap<(Place, usize)> =
+        lists.iter_mut().enumerate().filter_map(|(at, places)| Some((*places.next()?, at))).collect();
+    let mut out = Vec::new();
+    while let Some((place, at)) = heads.pop().filter(|_| out.len() < max) {
+        out.push(place.1);
+        heads.extend(lists.get_mut(at).and_then(Iterator::next).map(|next| (*next, at)));
+    }
+    out
+}
+
 /// Threads whose events are all gone: their names are free again once there are many.
 pub(crate) fn free_threads(state: &State, fx: &mut Effects) {
-    if state.threads.len() < limits::THREADS_MAX / 2 {
+    if state.threads.len() < limits::THREADS_MAX / 2 || state.recency.live_threads >= state.threads.len() {
         return;
     }
     let gone = |n: &u32| state.lists.stream(StreamKey::Thread(*n)).is_none();
@@ -335,10 +329,17 @@ pub(crate) fn free_threads(state: &State, fx: &mut Effects) {
 pub(crate) const NOWHERE: ChannelId = ChannelId::MAX;
 
 /// Whether one more thread may begin.
-pub(crate) fn may_begin(state: &State, channel: ChannelId, thread: &str) -> Result<(), Fault> {
-    let known = || state.threads.contains_key(&(channel, Box::<str>::from(thread)));
-    if state.threads.len() < limits::THREADS_MAX || known() {
+pub(crate) fn may_begin(state: &State, channel: ChannelId, thread: &str, by: Maker) -> Result<(), Fault> {
+    if state.threads.contains_key(&(channel, Box::<str>::from(thread))) {
         return Ok(());
     }
-    Err(Fault::new(ErrorCode::NetworkFull, "the network has all the threads it may have").field("metadata.thread"))
+    state.has_room(Kind::Threads, by).map_err(|fault| fault.field("metadata.thread"))
+}
+
+/// Whether an event that goes this way is the first of its thread.
+pub(crate) fn begins(state: &State, route: &Route) -> bool {
+    match (&route.thread, route.stream) {
+        (Some(thread), Some(StreamKey::Channel(channel))) => !state.threads.contains_key(&(channel, thread.clone())),
+        _ => false,
+    }
 }

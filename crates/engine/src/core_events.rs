@@ -10,9 +10,7 @@ use crate::record::Change;
 use crate::resources;
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
-use rialto_model::access::Operation;
 use rialto_model::address::{Address, Entity};
-use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Millis, Visibility};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -185,69 +183,8 @@ fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -
 }
 
 impl State {
-    /// The roster of sheet section 5, as far as this member may see it; `None` sees all (the operator).
-    pub fn discover(&self, live: &Live, viewer: Option<MemberId>, filter: &Value, now: Clock) -> Result<Value, Fault> {
-        let include: Option<Vec<&str>> =
-            filter.get("include").and_then(Value::as_array).map(|l| l.iter().filter_map(Value::as_str).collect());
-        let wants = |part: &str| include.as_ref().is_none_or(|l| l.contains(&part));
-        let text = |key: &str| filter.get(key).and_then(Value::as_str);
-        let agents: Vec<Value> = self
-            .roster()
-            .filter(|(_, m)| text("role").is_none_or(|r| m.role().as_str() == r))
-            .filter(|(id, _)| text("status").is_none_or(|s| self.status_text(live, *id, now) == s))
-            .filter(|(_, m)| text("capability").is_none_or(|c| m.profile.capabilities.iter().any(|have| have == c)))
-            .filter(|(_, m)| {
-                text("query").is_none_or(|q| {
-                    m.address.contains(q) || m.profile.description.as_deref().is_some_and(|d| d.contains(q))
-                })
-            })
-            .map(|(id, _)| self.roster_entry(live, id, now))
-            .collect();
-        let mut out = serde_json::Map::new();
-        if wants("agents") {
-            out.insert("agents".into(), agents.into());
-        }
-        if wants("channels") {
-            let names: Vec<String> =
-                self.visible_channels(viewer).map(|(_, c)| format!("channel/{}", c.name)).collect();
-            out.insert("channels".into(), names.into());
-        }
-        if wants("mods") {
-            let names: Vec<String> =
-                self.book.mods.iter().filter(|m| m.enabled).map(|m| format!("mod/{}", m.name)).collect();
-            out.insert("mods".into(), names.into());
-        }
-        if wants("resources") {
-            let readable = self.book.resources.values().filter(|r| self.allows(r, viewer, Operation::Read));
-            let mut found: Vec<_> = readable.collect();
-            found.sort_unstable_by_key(|r| &r.address);
-            let owner = |id: Option<MemberId>| match id {
-                None => Some("core".into()),
-                Some(id) => self.member(id).map(|m| m.address.clone()),
-            };
-            let shown: Vec<Value> = found
-                .into_iter()
-                .map(|r| json!({ "address": r.address, "owner": owner(r.owner), "type": r.kind.as_str() }))
-                .collect();
-            out.insert("resources".into(), shown.into());
-        }
-        if wants("groups") {
-            let names: Vec<String> = self.book.groups.keys().map(|g| format!("group/{g}")).collect();
-            out.insert("groups".into(), names.into());
-        }
-        Ok(Value::Object(out))
-    }
-
-    /// Channels this member may know of, in order of making.
-    pub fn visible_channels(&self, viewer: Option<MemberId>) -> impl Iterator<Item = (u32, &crate::state::Channel)> {
-        let master = viewer.and_then(|id| self.member(id)).is_some_and(|m| m.role() == rialto_model::Role::Master);
-        (0u32..).zip(&self.book.channels).filter(move |(id, c)| {
-            let sits = viewer.and_then(|v| self.member(v)).is_some_and(|m| m.sits_in(*id));
-            c.status != ChannelStatus::Deleted && (!c.private || sits || master || viewer.is_none())
-        })
-    }
-
-    fn status_text(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
+    /// Whether a member is there, in the roster's words.
+    pub fn status_text(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
         let there = live.is_online(id, now) && self.member(id).is_some_and(crate::state::Member::is_present);
         if there { "online" } else { "offline" }
     }
@@ -268,9 +205,8 @@ impl State {
                 map.insert("dnd".into(), json!(true));
                 map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(self.shown(until, now)))));
             }
-            let age = live.presence.get(id).map(|p| now.steady.saturating_sub(p.last_call));
-            if let Some(age) = age {
-                map.insert("last_seen_at".into(), json!(now.wall.saturating_sub(age)));
+            if let Some(at) = live.last_seen(id, now) {
+                map.insert("last_seen_at".into(), json!(at));
             }
         }
         entry

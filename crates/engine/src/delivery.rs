@@ -10,7 +10,7 @@ use crate::presence::Live;
 use crate::receipts;
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
-use crate::state::{Interval, MemberId, State, holds, is_open, next_inside, trim};
+use crate::state::{Interval, MemberId, State, holds, is_open, last_inside, next_inside, trim};
 use crate::weights::Weights;
 use rialto_model::{ErrorCode, Event, Fault, Seq, limits};
 use roaring::RoaringTreemap;
@@ -54,6 +54,20 @@ impl Source<'_> {
                 return Some(seq);
             }
             self.seqs.advance_to(inside);
+        }
+    }
+}
+
+impl Source<'_> {
+    /// The same from the other end: the last seq in both kinds of stretches, not before `from`.
+    fn last(&mut self, from: Seq) -> Option<Seq> {
+        loop {
+            let seq = self.seqs.next_back().filter(|seq| *seq >= from)?;
+            let inside = last_inside(self.held, seq)?.min(last_inside(self.queueing, seq)?);
+            if inside == seq {
+                return Some(seq);
+            }
+            self.seqs.advance_back_to(inside);
         }
     }
 }
@@ -117,6 +131,37 @@ impl State {
         Pending { state: self, member, own, above, sources, next, through }
     }
 
+    /// The member's pending events after `after`, up to and including `through`, the newest first.
+    pub fn pending_newest(&self, member: MemberId, after: Seq, through: Seq) -> impl Iterator<Item = Seq> {
+        let start = after.max(self.lists.floor(member)).saturating_add(1);
+        let through = through.min(self.last_tracked());
+        let queueing = self.member(member).map_or(&[][..], |m| m.queueing.as_slice());
+        let mut sources: Vec<Source<'_>> = Vec::new();
+        let mut next: BinaryHeap<(Seq, usize)> = BinaryHeap::new();
+        if start <= through && last_inside(queueing, through).is_some_and(|last| last >= start) {
+            for stream in self.streams_of(member).filter(|stream| stream.list.max() >= Some(start)) {
+                let mut seqs = stream.list.iter();
+                seqs.advance_back_to(through);
+                let mut source = Source { seqs, held: stream.held, queueing, weights: stream.weights };
+                if let Some(seq) = source.last(start) {
+                    next.push((seq, sources.len()));
+                    sources.push(source);
+                }
+            }
+        }
+        std::iter::from_fn(move || {
+            loop {
+                let (seq, at) = next.pop()?;
+                if let Some(earlier) = sources.get_mut(at).and_then(|s| s.last(start)) {
+                    next.push((earlier, at));
+                }
+                if self.is_wanted(member, seq) {
+                    return Some(seq);
+                }
+            }
+        })
+    }
+
     /// Stored events after `after` that the member was sent and that go to a place where it still is, acked or not,
     /// ascending, at most `max`. What is pending is among them. Recipients are fixed at commit: what was said before the
     /// member came, or while it was away, is not replayed.
@@ -172,8 +217,13 @@ impl State {
 
     /// How many events the member has pending, and how many KiB they are, without walking them.
     pub(crate) fn pending_sums(&self, member: MemberId) -> (u64, u64) {
+        self.pending_sums_through(member, Seq::MAX)
+    }
+
+    /// The same, of events up to and including `through`.
+    fn pending_sums_through(&self, member: MemberId, through: Seq) -> (u64, u64) {
         let Some(record) = self.member(member).filter(|m| !m.removed) else { return (0, 0) };
-        let (start, through) = (self.lists.floor(member).saturating_add(1), self.last_tracked());
+        let (start, through) = (self.lists.floor(member).saturating_add(1), through.min(self.last_tracked()));
         let mut done = self.lists.stream(StreamKey::Source(member)).cloned().unwrap_or_default();
         if let Some(acked) = self.lists.acked(member) {
             done |= &acked.above;
@@ -284,6 +334,21 @@ impl State {
             && self.streams_of(member).any(|stream| holds(stream.held, seq) && stream.list.contains(seq))
     }
 
+    /// Those of these events that the member was sent and has not acked. Each stream is looked at once, however many events there are.
+    pub(crate) fn pending_among(&self, member: MemberId, seqs: &RoaringTreemap) -> RoaringTreemap {
+        let Some(record) = self.member(member).filter(|m| !m.removed) else { return RoaringTreemap::new() };
+        let (floor, last) = (self.lists.floor(member), self.last_tracked());
+        let mut out = RoaringTreemap::new();
+        for Received { list, held, .. } in self.streams_of(member).filter(|stream| stream.list.max() >= seqs.min()) {
+            if list.is_disjoint(seqs) {
+                continue;
+            }
+            let inside = |seq: &Seq| *seq > floor && *seq <= last && holds(held, *seq) && holds(&record.queueing, *seq);
+            out.extend((list & seqs).iter().filter(inside).filter(|seq| self.is_wanted(member, *seq)));
+        }
+        out
+    }
+
     /// Of an event in the member's streams: not its own, not acked, not narrowed to others.
     fn is_wanted(&self, member: MemberId, seq: Seq) -> bool {
         !self.lists.contains(StreamKey::Source(member), seq)
@@ -361,24 +426,24 @@ pub(crate) fn decide_acks(
 ) -> u64 {
     let floor = state.lists.floor(by);
     let up_to = request.up_to.unwrap_or(0).min(state.book.head);
-    let mut seqs: Vec<Seq> = request.seqs.iter().copied().filter(|s| *s > floor.max(up_to)).collect();
-    seqs.sort_unstable();
-    seqs.dedup();
-    seqs.retain(|s| state.is_pending(by, *s));
+    let named: RoaringTreemap = request.seqs.iter().copied().filter(|s| *s > floor.max(up_to)).collect();
+    let seqs: Vec<Seq> = state.pending_among(by, &named).iter().collect();
     let below = match (up_to > floor, request.count) {
         (false, _) => 0,
-        (true, true) => state.pending(by, 0, up_to).count() as u64,
+        (true, true) => state.pending_sums_through(by, up_to).0,
         (true, false) => u64::from(state.pending(by, 0, up_to).next().is_some()),
     };
     if seqs.is_empty() && below == 0 {
         return 0;
     }
-    let receipts = state.book.receipts.range(floor.saturating_add(1)..);
-    for (seq, receipt) in receipts {
-        if seqs.binary_search(seq).is_ok() || *seq <= up_to && state.is_pending(by, *seq) {
-            receipts::give(state, live, by, *seq, receipt, now, fx);
+    // Only what is acked is looked up: somebody may want receipts for many events that are not this member's.
+    if !state.book.receipts.is_empty() {
+        let under = (below > 0).then(|| state.pending(by, 0, up_to)).into_iter().flatten();
+        for seq in under.chain(seqs.iter().copied()) {
+            let Some(receipt) = state.book.receipts.get(&seq) else { continue };
+            receipts::give(state, live, by, seq, receipt, now, fx);
             if bugs::on("receipt twice") {
-                receipts::give(state, live, by, *seq, receipt, now, fx);
+                receipts::give(state, live, by, seq, receipt, now, fx);
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::record::{Change, EventRecord, More, Record};
 use crate::resources;
 use crate::route::{self, Route, StreamKey};
 use crate::server_events::{presence_signal, signal_id};
+use crate::shares::Maker;
 use crate::state::{ChannelId, Member, MemberId, State};
 use crate::visibility::{self, Reach};
 use crate::work;
@@ -40,6 +41,8 @@ pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 pub(crate) struct Draft<'d, 'a> {
     pub(crate) envelope: &'d Envelope<'a>,
     pub(crate) member: MemberId,
+    /// In whose share it is what it makes.
+    pub(crate) maker: Maker,
     /// What the sender may do by the session it shows.
     pub(crate) role: Role,
     pub(crate) address: Cow<'d, str>,
@@ -444,10 +447,10 @@ pub(crate) fn lay<'d>(
     target: &'d str,
     visibility: Option<Visibility>,
     metadata: &Metadata<'_>,
-    member: Option<MemberId>,
+    member: Option<(MemberId, Maker)>,
 ) -> Result<Laid<'d>, Fault> {
     let Aim { target, stream, reach } = aim(state, kind, target)?;
-    if let (Reach::Resource, Some(member)) = (reach, member) {
+    if let (Reach::Resource, Some((member, _))) = (reach, member) {
         resources::visible(state, &target, member, kind)?;
     }
     let visibility = visibility::checked(reach, &target, kind, visibility)?;
@@ -464,7 +467,8 @@ pub(crate) fn lay<'d>(
         }
     };
     if let (Some(StreamKey::Channel(channel)), Some(thread)) = (stream, &thread) {
-        conversations::may_begin(state, channel, thread)?;
+        let maker = member.map_or(Maker::Nobody, |(_, maker)| maker);
+        conversations::may_begin(state, channel, thread, maker)?;
     }
     let fans_out = matches!(stream, Some(StreamKey::Channel(_) | StreamKey::Group(_) | StreamKey::Broadcast));
     let to = narrowed(state, metadata)?.filter(|_| fans_out);
@@ -479,7 +483,8 @@ fn draft<'d, 'a>(
     mut metadata: Metadata<'a>,
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
-    let laid = lay(state, &envelope.kind, &envelope.target, envelope.visibility, &metadata, Some(member))?;
+    let maker = state.maker(member, input.caller);
+    let laid = lay(state, &envelope.kind, &envelope.target, envelope.visibility, &metadata, Some((member, maker)))?;
     let Laid { target, stream, visibility, thread, to } = laid;
     let scoped = conversations::room_channel(state, &metadata, member)?.is_some();
     if scoped && !matches!(stream, Some(StreamKey::Inbox(_)) | None) {
@@ -492,6 +497,7 @@ fn draft<'d, 'a>(
     Ok(Draft {
         envelope,
         member,
+        maker,
         role: state.member(member).map_or(Role::Observer, Member::role),
         address,
         metadata,
@@ -639,6 +645,9 @@ fn commit_in_place(
         || workspace::active(state, kind).is_some();
     if draft.sent_body.is_some() && changed {
         draft.more.get_or_insert_default().sent_body = draft.sent_body;
+    }
+    if conversations::begins(state, &draft.route) {
+        draft.more.get_or_insert_default().begins = true;
     }
     let record = Arc::new(EventRecord {
         event,

@@ -4,12 +4,13 @@
 use crate::history::Viewer;
 use crate::presence::Live;
 use crate::record::EventRecord;
-use crate::state::{MemberId, State};
+use crate::state::{DeadLetter, MemberId, State};
 use crate::tick::was_recipient;
 use crate::work::Unit;
 use rialto_model::trace::TRACEPARENT;
-use rialto_model::{Seq, WorkState};
+use rialto_model::{Seq, WorkState, limits};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,21 +30,31 @@ impl State {
             match viewer {
                 Viewer::Operator => None,
                 Viewer::Member(id) => Some(id),
-                Viewer::Reader => return None,
+                Viewer::Reader { .. } => return None,
             },
         );
         let is_source = me.is_some() && record.route.source == me;
         let unit = record.more.as_ref().and_then(|more| self.unit(more.work.as_ref()?.unit));
         let mut pending = Vec::new();
         let mut recipients = Vec::new();
-        for (id, member) in self.roster() {
+        let mut has_more = false;
+        let letters: Vec<&DeadLetter> = self.book.dead_letters.iter().filter(|d| d.seq == seq).collect();
+        let dead_to: BTreeMap<&str, &DeadLetter> = letters.iter().rev().map(|d| (d.recipient.as_ref(), *d)).collect();
+        let own = me.filter(|_| !is_source).map(|me| me.checked_sub(1));
+        let asked: Box<dyn Iterator<Item = _>> = match own {
+            // A recipient is told of itself alone.
+            Some(before) => Box::new(self.roster_after(before).take(1).filter(|(id, _)| Some(*id) == me)),
+            None => Box::new(self.roster()),
+        };
+        for (id, member) in asked {
             if !was_recipient(self, id, member, record.route.stream, seq) {
                 continue;
             }
-            if me.is_some() && !is_source && Some(id) != me {
-                continue;
+            if recipients.len() >= limits::LIST_ROWS_MAX {
+                has_more = true;
+                break;
             }
-            let dead = self.book.dead_letters.iter().find(|d| d.seq == seq && d.recipient == member.address);
+            let dead = dead_to.get(member.address.as_ref());
             let mut rung = json!({ "recipient": member.address });
             let map = rung.as_object_mut()?;
             if let Some(letter) = dead {
@@ -65,12 +76,13 @@ impl State {
             recipients.push(rung);
         }
         // Recipients that were removed since are known by their dead letters alone.
-        let listed = |address: &str| recipients.iter().any(|r: &Value| r.get("recipient") == Some(&json!(address)));
-        let gone: Vec<Value> = self
-            .book
-            .dead_letters
+        let listed: BTreeSet<&str> =
+            recipients.iter().filter_map(|r: &Value| r.get("recipient").and_then(Value::as_str)).collect();
+        let room = limits::LIST_ROWS_MAX - recipients.len();
+        let gone: Vec<Value> = letters
             .iter()
-            .filter(|d| d.seq == seq && (me.is_none() || is_source) && !listed(&d.recipient))
+            .filter(|d| (me.is_none() || is_source) && !listed.contains(d.recipient.as_ref()))
+            .take(if has_more { 0 } else { room })
             .map(|d| json!({ "recipient": d.recipient, "rung": "dead", "reason": d.reason, "at": d.at }))
             .collect();
         recipients.extend(gone);
@@ -87,6 +99,9 @@ impl State {
         });
         if let (Some(trace), Some(map)) = (trace, json.as_object_mut()) {
             map.insert(TRACEPARENT.into(), json!(trace));
+        }
+        if let (true, Some(map)) = (has_more, json.as_object_mut()) {
+            map.insert("has_more".into(), json!(true));
         }
         let seen = unit.filter(|unit| me.is_none_or(|me| self.sees_unit(unit, me)));
         if let (Some(unit), Some(map)) = (seen, json.as_object_mut()) {
@@ -113,7 +128,7 @@ impl State {
         let me = match viewer {
             Viewer::Operator => None,
             Viewer::Member(id) => Some(id),
-            Viewer::Reader => return None,
+            Viewer::Reader { .. } => return None,
         };
         let refusal = live.refusals.iter().rev().find(|r| r.event_id == event_id)?;
         let is_own = |me: MemberId| refusal.source.as_deref().is_some_and(|source| self.known_as(source) == Some(me));

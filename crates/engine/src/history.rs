@@ -7,15 +7,19 @@ use crate::apply::TYPES_MAX;
 use crate::glob;
 use crate::record::EventRecord;
 use crate::route::StreamKey;
-use crate::state::{ChannelId, Member, MemberId, State, is_open};
+use crate::state::{ChannelId, MemberId, State, is_open};
 use rialto_model::address::Address;
-use rialto_model::channel::ChannelStatus;
-use rialto_model::{ErrorCode, Fault, Millis, Seq, Visibility};
-use roaring::RoaringTreemap;
+use rialto_model::{ErrorCode, Fault, Millis, Seq, Visibility, limits};
+use roaring::{RoaringBitmap, RoaringTreemap};
 use std::collections::BTreeSet;
 
 /// A prefix of more types than this is looked for in the whole history.
 const KINDS_MAX: usize = 32;
+
+/// Events of a channel that are tried where the lists cannot tell whether the newest one is shown.
+const LATEST_TRIED_MAX: usize = 8;
+/// Positions looked at while the newest event of several lists is looked for.
+const LEAPS_MAX: usize = 4096;
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +29,17 @@ pub enum Viewer {
     /// Sees what its membership shows.
     Member(MemberId),
     /// Holds the network's token without saying who it is.
-    Reader,
+    Reader {
+        /// The token manages the network: whoever holds it may speak for every member that only ever named itself.
+        manages: bool,
+    },
+}
+
+impl Viewer {
+    /// Whether it is nobody in particular.
+    pub fn is_reader(self) -> bool {
+        matches!(self, Viewer::Reader { .. })
+    }
 }
 
 /// What is read.
@@ -71,8 +85,10 @@ pub struct Lens {
     /// Public events are shown.
     public: bool,
     member: Option<MemberId>,
-    channels: BTreeSet<ChannelId>,
+    channels: RoaringBitmap,
     groups: BTreeSet<u32>,
+    /// Members that the viewer may speak for by naming them.
+    claimable: BTreeSet<MemberId>,
 }
 
 /// Candidates of a read, in the order asked for.
@@ -88,6 +104,45 @@ pub struct Page {
     pub people: People,
 }
 
+/// Newest events of channels.
+#[derive(Debug, Default)]
+pub struct Latest {
+    /// Channels by name, each with what its newest event may be, the newest first.
+    pub channels: Vec<(Box<str>, Vec<Seq>)>,
+    /// The last channel that was looked at, if there are more behind it.
+    pub next: Option<ChannelId>,
+    /// What the viewer may see.
+    pub lens: Lens,
+}
+
+fn no_history() -> Fault {
+    Fault::new(ErrorCode::HistoryUnavailable, "this network keeps no history (mod/persistence is not loaded)")
+}
+
+/// The highest seq that all lists hold, not above `through`: each list in turn says how far down the others must go.
+fn newest_in_all(lists: &[&RoaringTreemap], through: Seq, steps: &mut usize) -> Option<Seq> {
+    *steps = steps.saturating_sub(1);
+    let first = lists.first().and_then(|list| list.max()).filter(|first| *first <= through);
+    if first.is_some_and(|first| lists.iter().all(|list| list.contains(first))) {
+        return first;
+    }
+    let mut iters: Vec<_> = lists.iter().map(|list| list.iter()).collect();
+    let (mut seq, mut agreed) = (through, 0);
+    for at in (0..iters.len()).cycle().take(LEAPS_MAX.min(*steps)) {
+        *steps -= 1;
+        let iter = iters.get_mut(at)?;
+        iter.advance_back_to(seq);
+        // Looked at, not taken: the same position may be asked for again.
+        let have = iter.clone().next_back()?;
+        agreed = if have == seq { agreed + 1 } else { 1 };
+        seq = have;
+        if agreed >= lists.len() {
+            return Some(seq);
+        }
+    }
+    None
+}
+
 impl Lens {
     /// Whether the viewer may see the event.
     pub fn shows(&self, record: &EventRecord) -> bool {
@@ -101,25 +156,37 @@ impl Lens {
             Visibility::ModOnly => false,
             Visibility::Public => self.public,
             Visibility::Channel => match record.route.stream {
-                Some(StreamKey::Channel(c)) => self.channels.contains(&c),
+                Some(StreamKey::Channel(c)) => self.channels.contains(c),
                 Some(StreamKey::Group(g)) => self.groups.contains(&g),
                 _ => false,
             },
             Visibility::Direct if crate::bugs::on("visibility unchecked in history") => true,
-            Visibility::Direct => self.member.is_some() && record.route.stream == self.member.map(StreamKey::Inbox),
+            Visibility::Direct => match record.route.stream {
+                Some(StreamKey::Inbox(to)) => self.member == Some(to) || self.may_claim(record.route.source, to),
+                _ => false,
+            },
         }
+    }
+
+    /// Whether the viewer could speak for both ends of a direct event anyway.
+    fn may_claim(&self, from: Option<MemberId>, to: MemberId) -> bool {
+        from.is_some_and(|from| self.claimable.contains(&from)) && self.claimable.contains(&to)
     }
 
     /// Whether everything is shown.
     pub fn is_operator(&self) -> bool {
         self.operator
     }
+    /// Members whose direct events with one another are shown.
+    pub fn claimable(&self) -> &BTreeSet<MemberId> {
+        &self.claimable
+    }
     /// The member that looks.
     pub fn member(&self) -> Option<MemberId> {
         self.member
     }
     /// Channels whose events are shown.
-    pub fn channels(&self) -> &BTreeSet<ChannelId> {
+    pub fn channels(&self) -> &RoaringBitmap {
         &self.channels
     }
     /// Groups whose events are shown.
@@ -207,18 +274,16 @@ impl State {
                     operator: false,
                     public: true,
                     member: Some(id),
-                    channels: m.seats.keys().copied().filter(|c| m.sits_in(*c)).collect(),
+                    channels: self.directory.seats_of(id),
                     groups: m.groups.iter().filter(|(_, l)| is_open(l)).map(|(g, _)| *g).collect(),
+                    claimable: BTreeSet::new(),
                 }
             }
-            Viewer::Reader if !self.book.settings.bare_reads => Lens::default(),
-            Viewer::Reader => Lens {
+            Viewer::Reader { .. } if !self.book.settings.bare_reads => Lens::default(),
+            Viewer::Reader { manages } => Lens {
                 public: true,
-                channels: (0..)
-                    .zip(&self.book.channels)
-                    .filter(|(_, c)| !c.private && c.status != ChannelStatus::Deleted)
-                    .map(|(id, _)| id)
-                    .collect(),
+                channels: self.directory.open_channels().clone(),
+                claimable: self.roster().filter(|(_, m)| manages && self.is_lax(m)).map(|(id, _)| id).collect(),
                 ..Lens::default()
             },
         }
@@ -247,22 +312,15 @@ impl State {
                 Some(p) => after = after.max(p),
                 None => {}
             }
-            let mut seqs: Vec<Seq> = if filter.descending {
-                self.pending(id, after, through).collect()
+            let seqs: Vec<Seq> = if filter.descending {
+                self.pending_newest(id, after, through).take(max).collect()
             } else {
                 self.pending(id, after, through).take(max).collect()
             };
-            if filter.descending {
-                seqs.reverse();
-                seqs.truncate(max);
-            }
             return Ok(Page { exhausted: seqs.len() < max, seqs, lens, people });
         }
         if !self.has_mod("persistence") {
-            return Err(Fault::new(
-                ErrorCode::HistoryUnavailable,
-                "this network keeps no history (mod/persistence is not loaded)",
-            ));
+            return Err(no_history());
         }
         let low = filter.after.unwrap_or(0).max(self.book.purged).saturating_add(1);
         let low = low.max(filter.since.map_or(0, |t| self.first_at(t)));
@@ -315,13 +373,18 @@ impl State {
 
     /// Every member that ever had the address, in either dialect.
     fn all_named(&self, name: &str) -> Vec<MemberId> {
-        let had = |m: &Member| same(name, &m.address) || m.former.iter().any(|old| same(name, old));
-        (0..).zip(&self.book.members).filter(|(_, m)| had(m)).map(|(id, _)| id).collect()
+        let canonical = Address::parse(name).ok().map(|address| address.as_str().to_owned());
+        let twin = canonical.as_deref().and_then(|text| text.strip_prefix("agent:")).map(|n| format!("openagents:{n}"));
+        let forms = std::iter::once(name).chain(canonical.as_deref()).chain(twin.as_deref());
+        let mut ids: Vec<MemberId> = forms.flat_map(|form| self.ever_named(form)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// Who the names of a filter are, where names alone do not tell.
     pub fn people(&self, filter: &Filter) -> People {
-        if filter.names().next().is_none() || !self.book.members.iter().any(|m| !m.former.is_empty()) {
+        if filter.names().next().is_none() || !self.has_renamed() {
             return People::new();
         }
         filter.names().map(|name| (name.clone(), self.all_named(name))).collect()
@@ -332,8 +395,7 @@ impl State {
         let channel = filter.channel.as_deref().or(filter.target.as_deref().filter(|t| t.starts_with("channel/")));
         if let Some(name) = channel.map(|c| c.trim_start_matches("channel/")) {
             // A deleted channel's name may have been used again.
-            let named = (0..).zip(&self.book.channels).filter(|(_, c)| c.name.as_ref() == name);
-            let channels = named.map(|(id, _)| id);
+            let channels = self.channels_named(name);
             return Some(match &filter.thread {
                 None => channels.map(StreamKey::Channel).collect(),
                 Some(thread) => channels
@@ -346,8 +408,7 @@ impl State {
             return Some(vec![StreamKey::Room(room)]);
         }
         if let Some(thread) = &filter.thread {
-            let channels = (0..).zip(&self.book.channels).map(|(id, _): (ChannelId, _)| id);
-            let numbers = channels.filter_map(|id| self.threads.get(&(id, thread.as_str().into())));
+            let numbers = self.threads_named.get(thread.as_str()).into_iter().flatten();
             return Some(numbers.map(|n| StreamKey::Thread(*n)).collect());
         }
         let inboxes = |name: &str| self.all_named(name).into_iter().map(StreamKey::Inbox);
@@ -362,11 +423,69 @@ impl State {
         if let Some(target) = filter.target.as_deref().filter(|t| is_member(t)) {
             return Some(inboxes(target).collect());
         }
-        let kind = filter.kind.as_deref().filter(|k| !k.contains('*') && self.book.types.len() < TYPES_MAX)?;
-        // The filter is a prefix: every type that begins with it counts.
-        let numbers = (0..).zip(&self.book.types).filter(|(_, t)| t.starts_with(kind)).map(|(n, _)| n);
+        let kind = filter.kind.as_deref().filter(|k| !k.contains('*'))?;
+        self.kinds_like(kind).map(|numbers| numbers.into_iter().map(StreamKey::Type).collect())
+    }
+
+    /// Types a filter names: those that begin with it, or match where it is a pattern. None if they are too many to be told apart.
+    fn kinds_like(&self, kind: &str) -> Option<Vec<u32>> {
+        if self.book.types.len() >= TYPES_MAX {
+            return None;
+        }
+        let like = |t: &str| if kind.contains('*') { glob::matches(kind, t) } else { t.starts_with(kind) };
+        let numbers = (0..).zip(&self.book.types).filter(|(_, t)| like(t)).map(|(n, _)| n);
         let numbers: Vec<u32> = numbers.take(KINDS_MAX + 1).collect();
-        (numbers.len() <= KINDS_MAX).then(|| numbers.into_iter().map(StreamKey::Type).collect())
+        (numbers.len() <= KINDS_MAX).then_some(numbers)
+    }
+
+    /// The newest events of channels that may be what is asked for, none above `through`: a piece of the channels the viewer may know
+    /// of, after one of them. Only the type and the position are looked at; the caller reads them and asks the lens.
+    pub fn latest_per_channel(
+        &self,
+        viewer: Viewer,
+        filter: &Filter,
+        after: Option<ChannelId>,
+        through: Seq,
+    ) -> Result<Latest, Fault> {
+        if !self.has_mod("persistence") {
+            return Err(no_history());
+        }
+        let lens = self.lens(viewer);
+        let kinds = filter.kind.as_deref().map_or(Some(Vec::new()), |kind| self.kinds_like(kind));
+        let exact = filter.kind.is_none() || kinds.is_some();
+        let kinds: Vec<&RoaringTreemap> =
+            kinds.into_iter().flatten().filter_map(|n| self.lists.stream(StreamKey::Type(n))).collect();
+        let none = filter.kind.is_some() && exact && kinds.is_empty();
+        let mut latest = Latest { lens, ..Latest::default() };
+        let mut steps = limits::LIST_LOOKS_MAX;
+        let mut last = None;
+        for (id, channel) in self.channels_seen(viewer, after) {
+            if latest.channels.len() >= limits::LIST_ROWS_MAX || steps == 0 {
+                latest.next = last;
+                break;
+            }
+            last = Some(id);
+            steps -= 1;
+            let Some(list) = self.lists.stream(StreamKey::Channel(id)).filter(|_| !none) else { continue };
+            let shown = latest.lens.is_operator() || latest.lens.channels().contains(id);
+            let wanted = if shown && exact { 1 } else { LATEST_TRIED_MAX };
+            let mut seqs: Vec<Seq> = Vec::new();
+            while seqs.len() < wanted {
+                let below = seqs.last().map_or(through, |seq| seq - 1);
+                let mut newest =
+                    |kind: &RoaringTreemap| newest_in_all(&[list, kind, self.lists.kept()], below, &mut steps);
+                let found = match kinds.as_slice() {
+                    [] => newest_in_all(&[list, self.lists.kept()], below, &mut steps),
+                    kinds => kinds.iter().filter_map(|kind| newest(kind)).max(),
+                };
+                let Some(seq) = found else { break };
+                seqs.push(seq);
+            }
+            if !seqs.is_empty() {
+                latest.channels.push((channel.name.clone(), seqs));
+            }
+        }
+        Ok(latest)
     }
 
     /// Direct events between two members, either way.

@@ -11,6 +11,7 @@ use crate::presence::Live;
 use crate::record::{Change, EventRecord};
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
+use crate::shares::{Kind, Maker};
 use crate::state::{ChannelId, MemberId, State};
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
@@ -98,7 +99,7 @@ fn read(
     state: &State,
     wish: &Value,
     to: Option<&str>,
-    by: Option<MemberId>,
+    (by, maker): (Option<MemberId>, Maker),
     sha256: [u8; 32],
     now: Clock,
 ) -> Result<Invite, Fault> {
@@ -142,9 +143,7 @@ fn read(
     if text("message").is_some_and(|m| m.chars().count() > limits::INVITE_MESSAGE_CHARS_MAX) {
         return Err(bad("message", &format!("at most {} characters", limits::INVITE_MESSAGE_CHARS_MAX)));
     }
-    if state.book.invites.len() >= limits::INVITES_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the invitations it may have"));
-    }
+    state.has_room(Kind::Invitations, maker)?;
     let seconds = number("expires_in_s", SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
     let uses = number("max_uses", 1, limits::INVITE_USES_MAX.into())?;
     let created_at = now.wall;
@@ -184,7 +183,7 @@ fn create(
             return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target").into());
         }
     };
-    let invite = read(state, &wish, to, Some(draft.member), secret, now)?;
+    let invite = read(state, &wish, to, (Some(draft.member), draft.maker), secret, now)?;
     let id = next_id(state, now, fx);
     // A member that is invited answers by this id.
     if let Some(map) = wish.as_object_mut() {
@@ -216,7 +215,7 @@ pub(crate) fn by_operator(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Value, Fault> {
-    let invite = read(state, wish, None, None, secret, now)?;
+    let invite = read(state, wish, None, (None, Maker::Operator), secret, now)?;
     // No event goes with it, and two may be made before the next one comes: the secret's hash tells them apart.
     let [a, b, c, d, ..] = secret;
     let id = format!("{}_{a:02x}{b:02x}{c:02x}{d:02x}", next_id(state, now, fx));
@@ -332,7 +331,9 @@ pub(crate) fn used(state: &mut State, id: &str, ended: bool) {
     let Some(invite) = state.book.invites.get_mut(id) else { return };
     invite.uses_left -= invite.uses_left.min(1);
     if ended || invite.uses_left == 0 {
+        let by = invite.inviter;
         state.book.invites.remove(id);
+        state.shares.invitation(by, false);
     }
 }
 
@@ -345,7 +346,8 @@ pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
 }
 
 impl State {
-    /// Invitations as they are shown: all, or those for one address. Never their secrets.
+    /// Invitations as they are shown: all, or those for one address, up to [`limits::LIST_ROWS_MAX`] and one more that says that there are
+    /// more. Never their secrets.
     pub fn invitations(&self, only: Option<&str>) -> Vec<Value> {
         let mine = |i: &Invite| only.is_none_or(|only| i.invitee.as_deref() == Some(only));
         let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
@@ -357,6 +359,6 @@ impl State {
                 "created_at": i.created_at, "expires_at": i.expires_at, "uses_left": i.uses_left,
             })
         });
-        shown.collect()
+        shown.take(limits::LIST_ROWS_MAX + 1).collect()
     }
 }

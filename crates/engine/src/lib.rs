@@ -30,17 +30,22 @@ pub mod audit;
 mod channels;
 pub mod conversations;
 mod core_events;
+pub mod credential;
 mod dead;
+mod directory;
 mod duplicate;
 mod emit;
 mod explain;
 pub mod invites;
+pub mod listing;
 mod membership;
 mod own;
 mod presence;
 mod principal;
 pub mod profile;
 mod receipts;
+mod recency;
+mod shares;
 mod tick;
 mod visibility;
 mod weights;
@@ -48,7 +53,7 @@ mod weights;
 pub use admin::AdminOp;
 pub use delivery::AckRequest;
 pub use explain::Explanation;
-pub use history::{Filter, Page, View, Viewer};
+pub use history::{Filter, Latest, Page, View, Viewer};
 pub use input::{Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop};
 pub use own::{Dnd, Wishes};
 pub use presence::Live;
@@ -145,6 +150,12 @@ impl Engine {
         result
     }
 
+    /// How many members are there.
+    pub fn online(&self, now: Clock) -> usize {
+        let there = self.live.presence.iter().filter(|(_, p)| p.is_there(now));
+        there.filter(|(id, _)| self.state.member(*id).is_some_and(state::Member::is_present)).count()
+    }
+
     /// What mod/analytics counted; none while it is not loaded.
     pub fn analytics(&mut self, now: Clock) -> Option<serde_json::Value> {
         mods::analytics::report(&self.state, &mut self.live, now)
@@ -222,6 +233,7 @@ impl Engine {
         effects: &mut Effects,
     ) -> Result<serde_json::Value, Fault> {
         self.state.may_act(op, by.caller, now)?;
+        self.state.has_room_for(op, &by, now)?;
         let entry = audit::entry(&self.state, op, audit::actor(&self.state, by.caller, now), by.from, now);
         let result = self.admin(op, now, effects)?;
         effects.change(entry);

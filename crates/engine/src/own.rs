@@ -4,6 +4,7 @@
 //! Not here: leaving (`membership`, `channels`), and holding mail back (`rialto-node`).
 
 use crate::channels;
+use crate::credential::Hold;
 use crate::emit;
 use crate::input::{Clock, Effects};
 use crate::membership;
@@ -11,7 +12,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::rights::Brings;
 use crate::server_events;
-use crate::state::{ChannelId, Hold, Member, MemberId, State, close, open};
+use crate::state::{ChannelId, Member, MemberId, State, close, open};
 use rialto_model::address::Address;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
@@ -208,6 +209,7 @@ pub(crate) fn muted(state: &mut State, member: MemberId, channel: ChannelId, on:
     let head = state.book.head;
     let Some(m) = state.book.members.get_mut(member as usize) else { return };
     let stretches = m.seats.entry(channel).or_default();
+    state.directory.seat(member, channel, true);
     if on {
         m.muted.insert(channel);
         close(stretches, head);
@@ -231,8 +233,12 @@ pub(crate) fn renamed(state: &mut State, member: MemberId, address: &str) {
     if !crate::bugs::on("old name leads nowhere") {
         book.former.insert(old.clone(), member);
     }
-    state.members.shift_remove(&old);
+    state.members.swap_remove(&old);
     state.members.insert(address.into(), member);
+    forgotten.iter().for_each(|name| state.directory.forget_name(member, name));
+    if let Some(m) = book.members.get(member as usize) {
+        state.directory.enter_member(member, m);
+    }
     for group in book.groups.values_mut().filter(|g| g.members.contains(&old)) {
         group.members.retain(|name| name.as_ref() != address);
         group.members.iter_mut().filter(|name| **name == old).for_each(|name| *name = address.into());

@@ -168,6 +168,12 @@ impl Live {
         self.presence.get(member).is_some_and(|p| p.is_there(now))
     }
 
+    /// When the member was last heard of, wall clock; nothing if it was not since the start.
+    pub fn last_seen(&self, member: MemberId, now: Clock) -> Option<Millis> {
+        let age = now.steady.saturating_sub(self.presence.get(member)?.last_call);
+        Some(now.wall.saturating_sub(age))
+    }
+
     /// Whether the member has a stream open: what is never stored reaches it.
     pub(crate) fn has_stream(&self, member: MemberId) -> bool {
         self.presence.get(member).is_some_and(|p| p.streams > 0)

@@ -2,9 +2,10 @@
 //!
 //! Invariant: every source is bound here; no face decides who is who.
 
+use crate::credential::{Ended, Session, Strangers};
 use crate::input::{Caller, Clock};
 use crate::rights::voided;
-use crate::state::{Ended, Member, MemberId, Session, State, Strangers};
+use crate::state::{Member, MemberId, State};
 use rialto_model::network::{Policy, SessionBinding};
 use rialto_model::{ErrorCode, Fault};
 
@@ -43,9 +44,9 @@ impl State {
     /// Finds out who calls.
     pub fn principal(&self, caller: &Caller, claimed: Option<&str>, now: Clock) -> Result<Principal, Fault> {
         if let Some(stream) = caller.stream {
-            let there = self.member(stream.member).is_some_and(|m| !m.removed);
-            let session = self.session(stream.member, stream.number).filter(|_| there).ok_or_else(revoked)?;
-            return self.expired_credential(session, now).map_or(Ok(Principal::Member(stream.member)), Err);
+            let member = self.member(stream.member).filter(|m| !m.removed).ok_or_else(revoked)?;
+            let session = member.session(stream.number).ok_or_else(revoked)?;
+            return self.expired_credential(member, session, now).map_or(Ok(Principal::Member(stream.member)), Err);
         }
         let claimed = claimed.or(caller.claimed.as_deref());
         if let Some(session) = &caller.session {
@@ -90,7 +91,8 @@ impl State {
         claimed: Option<&str>,
         now: Clock,
     ) -> Result<Principal, Fault> {
-        if let Some(fault) = self.session(id, number).and_then(|session| self.expired_credential(session, now)) {
+        let shown = self.member(id).and_then(|member| Some((member, member.session(number)?)));
+        if let Some(fault) = shown.and_then(|(member, session)| self.expired_credential(member, session, now)) {
             return Err(fault);
         }
         match (claimed, self.member(id)) {
@@ -139,7 +141,8 @@ impl State {
         }
     }
 
-    fn is_lax(&self, member: &Member) -> bool {
+    /// Whether a holder of the network's token speaks for the member by naming it.
+    pub(crate) fn is_lax(&self, member: &Member) -> bool {
         self.book.settings.session_binding == SessionBinding::Lax
             && member.lax
             && member.verification == 0

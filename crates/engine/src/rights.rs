@@ -4,11 +4,12 @@
 //! Not here: who somebody is (`principal`), and rules of resources (`resources::access`).
 
 use crate::admin::AdminOp;
+use crate::credential::{Hold, Session};
 use crate::input::{Caller, Clock, Effect, Effects};
 use crate::presence::Live;
 use crate::principal::Principal;
 use crate::record::Change;
-use crate::state::{Hold, Member, MemberId, Session, State};
+use crate::state::{Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::network::{Names, Preset, SessionBinding, Token};
 use rialto_model::{ErrorCode, Fault, Role};
@@ -48,7 +49,8 @@ pub(crate) struct Brings {
 impl State {
     /// Whether a name belongs to its member: then only proof takes it.
     pub(crate) fn is_owned(&self, member: &Member) -> bool {
-        let had_sessions = || !(member.sessions.is_empty() && member.revoked.is_empty() && member.expired.is_empty());
+        let past = [&member.revoked, &member.expired, &member.voided];
+        let had_sessions = || !member.sessions.is_empty() || past.iter().any(|hashes| !hashes.is_empty());
         let every = !self.book.settings.token_manages && self.book.settings.names == Names::Owned;
         member.hold == Hold::Owned || every && member.hold != Hold::Nothing && had_sessions()
     }
@@ -128,21 +130,15 @@ impl State {
 
     /// Refuses an act on the network that is not the caller's to do.
     pub(crate) fn may_act(&self, op: &AdminOp, caller: &Caller, now: Clock) -> Result<(), Fault> {
-        let fine = match needed(op, self.book.settings.token_manages) {
-            Need::Operator => matches!(self.principal(caller, None, now), Ok(Principal::Operator)),
-            Need::Manage => self.may_manage(caller, now),
-            Need::Arrange => self.may_arrange(caller, now),
+        let principal = self.principal(caller, None, now)?;
+        let (fine, takes) = match needed(op, self.book.settings.token_manages) {
+            Need::Operator => (principal == Principal::Operator, "the operator"),
+            Need::Manage => (self.may_manage(caller, now), "the operator or a master, whom the operator makes"),
+            Need::Arrange => {
+                (self.may_arrange(caller, now), "a master, a person, the workspace's token or the operator")
+            }
         };
-        if fine {
-            return Ok(());
-        }
-        self.principal(caller, None, now)?;
-        let text = match needed(op, self.book.settings.token_manages) {
-            Need::Operator => "this is the operator's",
-            Need::Manage => "this takes the operator or a master, whom the operator makes",
-            Need::Arrange => "this takes a master, a person, the workspace's token or the operator",
-        };
-        Err(Fault::new(ErrorCode::Forbidden, text))
+        if fine { Ok(()) } else { Err(Fault::new(ErrorCode::Forbidden, format!("this takes {takes}"))) }
     }
 
     /// Whether the caller arranges the conversations of a workspace: makes sessions, titles them, puts them away. That is who
@@ -173,8 +169,8 @@ impl State {
     }
 
     /// Why a session is no good any more, if what it was made with has expired. What was revoked ends sessions itself.
-    pub(crate) fn expired_credential(&self, session: &Session, now: Clock) -> Option<Fault> {
-        let label = session.token.as_deref()?;
+    pub(crate) fn expired_credential(&self, member: &Member, session: &Session, now: Clock) -> Option<Fault> {
+        let label = made_with(member, session)?;
         let good = |t: &Token| t.label == label && t.expires_at.is_none_or(|end| now.wall < end);
         if crate::bugs::on("revoked session goes on") || self.book.tokens.iter().any(good) {
             return None;
@@ -205,11 +201,12 @@ impl State {
         });
         members.collect()
     }
+}
 
-    /// The session with this number.
-    pub(crate) fn session(&self, member: MemberId, number: u64) -> Option<&Session> {
-        self.member(member)?.sessions.iter().find(|s| s.number == number)
-    }
+/// Label of the token a session was made with. Sessions of an older release do not say: their member does.
+fn made_with<'s>(member: &'s Member, session: &'s Session) -> Option<&'s str> {
+    let older = member.token.as_deref().filter(|_| session.began.is_none());
+    session.token.as_deref().or(older)
 }
 
 /// Who an act takes.
@@ -228,6 +225,7 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         AdminOp::Role(_, Role::Master) if !token_manages => Need::Operator,
         AdminOp::Settings(_)
         | AdminOp::AddToken(_)
+        | AdminOp::RotateToken(_)
         | AdminOp::RevokeToken(_)
         | AdminOp::Role(..)
         | AdminOp::Remove(_)
@@ -240,7 +238,8 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::OrderMods(..)
         | AdminOp::Invite(..)
         | AdminOp::EndInvite(..)
-        | AdminOp::Unregister(_) => Need::Manage,
+        | AdminOp::Unregister(_)
+        | AdminOp::Noted(..) => Need::Manage,
         AdminOp::OpenSession(_) | AdminOp::SetChannel(..) => Need::Arrange,
         AdminOp::Member(..)
         | AdminOp::Release(_)
@@ -251,7 +250,6 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::DropDead(..)
         | AdminOp::Enroll(..)
         | AdminOp::CreateChannel(_)
-        | AdminOp::Noted(..)
         | AdminOp::ReviseProfile { .. } => Need::Operator,
     }
 }
@@ -274,9 +272,9 @@ pub(crate) fn void(member: MemberId, numbers: Vec<u64>, fx: &mut Effects) {
 }
 
 /// Ends every session for which this holds.
-fn void_where(state: &State, ends: impl Fn(&Session) -> bool, fx: &mut Effects) {
+fn void_where(state: &State, ends: impl Fn(&Member, &Session) -> bool, fx: &mut Effects) {
     for (id, member) in state.roster() {
-        let numbers = member.sessions.iter().filter(|s| ends(s)).map(|s| s.number).collect();
+        let numbers = member.sessions.iter().filter(|s| ends(member, s)).map(|s| s.number).collect();
         void(id, numbers, fx);
     }
 }
@@ -284,12 +282,12 @@ fn void_where(state: &State, ends: impl Fn(&Session) -> bool, fx: &mut Effects) 
 /// A token was revoked: so is every session made with it.
 pub(crate) fn token_revoked(state: &State, label: &str, fx: &mut Effects) {
     fx.after.push(Effect::CredentialEnded);
-    void_where(state, |s| s.token.as_deref() == Some(label), fx);
+    void_where(state, |member, session| made_with(member, session) == Some(label), fx);
 }
 
 /// An invitation was taken back: so is every session made with it.
 pub(crate) fn invite_revoked(state: &State, id: &str, fx: &mut Effects) {
-    void_where(state, |s| s.invited.as_ref().is_some_and(|invited| invited.by.as_ref() == id), fx);
+    void_where(state, |_, session| session.invited.as_ref().is_some_and(|invited| invited.by.as_ref() == id), fx);
 }
 
 /// A member is removed: its sessions end, its invitations, and the sessions that were made with those.
@@ -298,10 +296,7 @@ pub(crate) fn member_removed(state: &State, id: MemberId, fx: &mut Effects) {
     void(id, numbers, fx);
     let made = state.book.invites.iter().filter(|(_, invite)| invite.inviter == Some(id));
     made.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
-    let guests = |s: &Session| s.invited.as_ref().is_some_and(|invited| invited.inviter == Some(id));
-    for (other, member) in state.roster().filter(|(other, _)| *other != id) {
-        void(other, member.sessions.iter().filter(|s| guests(s)).map(|s| s.number).collect(), fx);
-    }
+    void_where(state, |_, session| session.invited.as_ref().is_some_and(|i| i.inviter == Some(id)), fx);
 }
 
 /// Sessions end with the time of the token they were made with.
@@ -311,7 +306,7 @@ pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock
         live.expired_tokens = 0;
         return;
     }
-    void_where(state, |s| state.expired_credential(s, now).is_some(), fx);
+    void_where(state, |member, session| state.expired_credential(member, session, now).is_some(), fx);
     if std::mem::replace(&mut live.expired_tokens, over) != over {
         fx.after.push(Effect::CredentialEnded);
     }

@@ -28,12 +28,15 @@ pub struct BadSnapshot(pub String);
 impl State {
     /// The state a network begins with; `None` if the record is not its creation.
     pub fn created(change: &Change, seed: u64) -> Option<State> {
-        let Change::Created { id, number, salt, created_at, created_by, settings, mods } = change else { return None };
+        let Change::Created { id, number, salt, id_key, created_at, created_by, settings, mods } = change else {
+            return None;
+        };
         let network = NetworkId::parse(id).ok()?;
         let book = Book {
             id: id.as_str().into(),
             number: *number,
             salt: *salt,
+            id_key: *id_key,
             created_at: *created_at,
             created_by: created_by.clone(),
             settings: settings.clone(),
@@ -53,6 +56,7 @@ impl State {
             dead_letters: Vec::new(),
             types: Vec::new(),
             threads: Vec::new(),
+            thread_makers: Default::default(),
             unstored: Default::default(),
             fleeting: Default::default(),
             invites: Default::default(),

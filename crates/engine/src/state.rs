@@ -5,12 +5,16 @@
 
 use crate::audit::Entry;
 use crate::conversations::NOWHERE;
+use crate::credential::{Ended, Hold, Session, Strangers};
+use crate::directory::Directory;
 use crate::invites::Invite;
 use crate::mods::ModConfig;
 use crate::mods::external::owed::OwedEmit;
 use crate::monotonic::{Monotonic, Reading};
+use crate::recency::Recency;
 use crate::resources::{Resource, ResourceIndex, ResourceNo};
 use crate::route::StreamKey;
+use crate::shares::Shares;
 use crate::streams::Lists;
 use crate::work::{Unit, UnitNo, WorkIndex};
 use indexmap::IndexMap;
@@ -59,6 +63,12 @@ pub(crate) fn next_inside(intervals: &[Interval], seq: Seq) -> Option<Seq> {
     intervals.get(at).map(|i| seq.max(i.from.saturating_add(1)))
 }
 
+/// The last seq at or before `seq` that lies in one of the ascending stretches.
+pub(crate) fn last_inside(intervals: &[Interval], seq: Seq) -> Option<Seq> {
+    let at = intervals.partition_point(|i| i.from < seq);
+    at.checked_sub(1).and_then(|at| intervals.get(at)).map(|i| seq.min(i.to))
+}
+
 /// Whether one of the ascending stretches holds `seq`.
 pub(crate) fn holds(intervals: &[Interval], seq: Seq) -> bool {
     next_inside(intervals, seq) == Some(seq)
@@ -91,82 +101,6 @@ pub(crate) fn close(intervals: &mut Vec<Interval>, seq: Seq) {
             intervals.pop();
         }
     }
-}
-
-/// A session of a member: only the hash of its secret is known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
-    /// SHA-256 of the session id.
-    pub sha256: [u8; 32],
-    /// Number within the network, never used again.
-    pub number: u64,
-    /// When it was made.
-    pub created_at: Millis,
-    /// When it was made, monotonic time; not known of sessions of older releases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began: Option<Millis>,
-    /// Label of the token it was made with: it ends with that token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<Box<str>>,
-    /// The invitation it was made with: it ends with that invitation's maker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub invited: Option<Invited>,
-    /// It may do no more than this role, whatever its member may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cap: Option<Role>,
-}
-
-/// The invitation behind a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invited {
-    /// Its id.
-    pub by: Box<str>,
-    /// Who made it; none is the operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inviter: Option<MemberId>,
-}
-
-/// What a name was taken with, from the weakest to the strongest. A weaker credential never takes it over.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Hold {
-    /// Nothing: the network is open.
-    Nothing,
-    /// A token for a lesser role.
-    Narrowed,
-    /// The network's token.
-    #[default]
-    Token,
-    /// Proof that it is this member's: a token for the name, a key, an invitation, the operator's word. Nobody else takes it.
-    Owned,
-}
-
-impl Hold {
-    fn is_token(&self) -> bool {
-        *self == Hold::Token
-    }
-}
-
-/// Who shows no credential.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Strangers {
-    /// Is refused, whatever the network's policy.
-    Refused,
-    /// Is admitted where the network is open.
-    #[default]
-    ByPolicy,
-    /// Is admitted.
-    Welcome,
-}
-
-/// Why a session is not one any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Another join took it over, or its member left.
-    Taken,
-    /// It was not used for too long, or is too old.
-    Expired,
-    /// What it was made with, or its membership, was taken away.
-    Voided,
 }
 
 /// One member.
@@ -261,9 +195,14 @@ impl Member {
         self.cap.map_or(self.granted, |cap| self.granted.max(cap))
     }
 
+    /// Its session with this number.
+    pub(crate) fn session(&self, number: u64) -> Option<&Session> {
+        self.sessions.iter().find(|s| s.number == number)
+    }
+
     /// What it may do by this session.
     pub fn role_in(&self, session: u64) -> Role {
-        let cap = self.sessions.iter().find(|s| s.number == session).and_then(|s| s.cap);
+        let cap = self.session(session).and_then(|s| s.cap);
         cap.map_or(self.role(), |cap| self.granted.max(cap))
     }
 
@@ -342,6 +281,9 @@ pub struct Room {
     pub b: MemberId,
     /// When it was opened.
     pub opened_at: Millis,
+    /// Who opened it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<MemberId>,
 }
 
 /// A wish for receipts.
@@ -388,6 +330,9 @@ pub struct Book {
     pub number: u32,
     /// Goes into server-made ids.
     pub salt: u16,
+    /// A secret that ids made from a client's idempotency key depend on; networks of older releases have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_key: Option<[u8; 16]>,
     pub created_at: Millis,
     pub created_by: Option<String>,
     pub settings: Settings,
@@ -414,6 +359,9 @@ pub struct Book {
     pub types: Vec<Box<str>>,
     /// Threads by number: (channel, thread id).
     pub threads: Vec<(ChannelId, Box<str>)>,
+    /// Who began a thread, by its number, if that is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub thread_makers: BTreeMap<u32, MemberId>,
     /// Events that history does not keep and somebody still waits for.
     pub unstored: BTreeMap<Seq, Unstored>,
     /// Events narrowed by `metadata.to`: who of the audience gets them.
@@ -562,11 +510,16 @@ pub struct State {
     pub reading: Reading,
     /// Own id, parsed.
     pub network: NetworkId,
+    pub(crate) directory: Directory,
+    pub(crate) shares: Shares,
     pub(crate) members: Index<Box<str>, MemberId>,
     pub(crate) channels: Index<Box<str>, ChannelId>,
     pub(crate) sessions: Index<[u8; 32], (MemberId, u64)>,
     pub(crate) types: Index<Box<str>, u32>,
     pub(crate) threads: Index<(ChannelId, Box<str>), u32>,
+    /// The same by their ids alone.
+    pub(crate) threads_named: Index<Box<str>, BTreeSet<u32>>,
+    pub(crate) recency: Recency,
     /// Hashes of ended sessions, whose each was and why it ended.
     pub(crate) ended: Index<[u8; 32], (MemberId, Ended)>,
     /// `short_lived` by time.
@@ -575,8 +528,7 @@ pub struct State {
     pub(crate) resource_index: ResourceIndex,
     pub(crate) room_ids: Index<Box<str>, u32>,
     /// Rooms of two members, the one with the lower number first: one per channel that scopes them.
-    pub(crate) room_pairs: Index<(MemberId, MemberId), Vec<u32>>,
-    pub(crate) rooms_of: BTreeMap<MemberId, Vec<u32>>,
+    pub(crate) room_pairs: Index<(MemberId, MemberId), BTreeMap<Box<str>, u32>>,
     /// Numbers of threads that nothing is left of.
     pub(crate) free_threads: BTreeSet<u32>,
     /// Some mod runs elsewhere.
@@ -590,17 +542,20 @@ impl State {
     pub fn from_parts(book: Book, lists: Lists, network: NetworkId, seed: u64) -> State {
         let hasher = || foldhash::fast::FixedState::with_seed(seed);
         let mut state = State {
+            directory: Directory::new(hasher, &book),
+            shares: Shares::new(&book),
             members: Index::with_hasher(hasher()),
             channels: Index::with_hasher(hasher()),
             sessions: Index::with_hasher(hasher()),
             types: Index::with_hasher(hasher()),
             threads: Index::with_hasher(hasher()),
+            threads_named: Index::with_hasher(hasher()),
+            recency: Recency::default(),
             ended: Index::with_hasher(hasher()),
             work: WorkIndex::new(hasher, &book.units),
-            resource_index: ResourceIndex::new(hasher(), &book.resources),
+            resource_index: ResourceIndex::new(&book.resources),
             room_ids: Index::with_hasher(hasher()),
             room_pairs: Index::with_hasher(hasher()),
-            rooms_of: BTreeMap::new(),
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             strangers: Strangers::default(),
@@ -636,20 +591,29 @@ impl State {
                 state.free_threads.insert(id);
             } else {
                 state.threads.insert(key.clone(), id);
+                state.threads_named.entry(key.1.clone()).or_default().insert(id);
             }
         }
         let rooms = std::mem::take(&mut state.book.rooms);
         (0..).zip(&rooms).for_each(|(number, room)| state.enter_room(number, room));
         state.book.rooms = rooms;
+        state.rank();
         state
     }
 
     pub(crate) fn enter_room(&mut self, number: u32, room: &Room) {
         self.room_ids.insert(room.id.clone(), number);
-        self.room_pairs.entry((room.a, room.b)).or_default().push(number);
-        for member in [room.a, room.b] {
-            self.rooms_of.entry(member).or_default().push(number);
-        }
+        self.room_pairs.entry((room.a, room.b)).or_default().entry(room.channel.clone()).or_insert(number);
+    }
+
+    /// Whether what is derived from the book and the lists is the same in both: it is never saved, so replay and snapshots must give
+    /// what the live state has.
+    pub fn derives_as(&self, other: &State) -> bool {
+        self.directory == other.directory
+            && self.recency == other.recency
+            && self.shares == other.shares
+            && self.threads_named == other.threads_named
+            && self.free_threads == other.free_threads
     }
 
     /// A member by number.
@@ -685,11 +649,6 @@ impl State {
     /// A channel that is not deleted, by name.
     pub fn channel_id(&self, name: &str) -> Option<ChannelId> {
         self.channels.get(name).copied()
-    }
-
-    /// Members that are not removed, in join order.
-    pub fn roster(&self) -> impl Iterator<Item = (MemberId, &Member)> {
-        (0..).zip(&self.book.members).filter(|(_, m)| !m.removed)
     }
 
     /// The next position.

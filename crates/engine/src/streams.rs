@@ -39,6 +39,11 @@ impl Lists {
         self.streams.get(&key)
     }
 
+    /// The last event of a stream.
+    pub(crate) fn last(&self, key: StreamKey) -> Option<Seq> {
+        self.streams.get(&key).and_then(RoaringTreemap::max)
+    }
+
     pub(crate) fn post(&mut self, key: StreamKey, seq: Seq) {
         // Not `push`: that looks for the highest position first, which walks the container.
         self.streams.entry(key).or_default().insert(seq);

@@ -4,6 +4,7 @@
 //! nothing.
 
 use crate::conversations;
+use crate::credential::Session;
 use crate::delivery::ranges;
 use crate::input::{Clock, Effect, Effects};
 use crate::invites;
@@ -17,7 +18,7 @@ use crate::record::{Acks, Change, DEAD_NOTICE, Record};
 use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
-use crate::state::{Member, MemberId, Session, State, holds};
+use crate::state::{Member, MemberId, State, holds};
 use crate::work;
 use rialto_model::network::Settings;
 use rialto_model::{ErrorCode, Millis, Seq, limits};
@@ -94,8 +95,11 @@ impl State {
 /// Mail past its life, and the oldest mail of queues that hold too much: a fan-out commits whatever they hold.
 fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     let cutoff = state.aged_through(now, state.book.settings.ttl_ms);
-    let through = state.deadline_clock(now);
-    let short: Vec<Seq> = state.deaths.range(..=(through, Seq::MAX)).map(|(_, seq)| *seq).collect();
+    // Many may end at once: some now, the rest with the next ticks. Those that end at the same moment go together.
+    let late = state.deadline_clock(now);
+    let most = state.deaths.range(..=(late, Seq::MAX)).nth(DEAD_PER_TICK_MAX).map_or(late, |(at, _)| *at);
+    let through = most.min(late);
+    let short: RoaringTreemap = state.deaths.range(..=(through, Seq::MAX)).map(|(_, seq)| *seq).collect();
     let mut budget = DEAD_PER_TICK_MAX;
     let mut ends: Vec<End> = Vec::new();
     for (id, _) in state.roster() {
@@ -106,8 +110,10 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
         if cutoff > state.lists.floor(id) {
             seqs.extend(state.pending(id, 0, cutoff).take(budget));
         }
-        let young = short.iter().copied().filter(|s| *s > cutoff && state.is_pending(id, *s));
-        seqs.extend(young.take(budget - seqs.len()));
+        if !short.is_empty() {
+            let young = state.pending_among(id, &short);
+            seqs.extend(young.iter().filter(|seq| *seq > cutoff).take(budget - seqs.len()));
+        }
         seqs.sort_unstable();
         budget -= seqs.len();
         let over = beyond_bounds(state, id, &seqs, budget);
@@ -165,7 +171,9 @@ fn bound_bytes(state: &State, fx: &mut Effects) {
 /// Whether what is known of a member's pending mail without walking it is what the walk finds.
 fn agrees_with_walk(state: &State, id: MemberId) -> bool {
     let walk: Vec<(Seq, u64)> = state.pending(id, 0, Seq::MAX).weighed().collect();
-    state.first_pending(id) == walk.first().map(|(seq, _)| *seq)
+    let newest: Vec<Seq> = state.pending_newest(id, 0, Seq::MAX).collect();
+    newest.iter().rev().eq(walk.iter().map(|(seq, _)| seq))
+        && state.first_pending(id) == walk.first().map(|(seq, _)| *seq)
         && state.pending_sums(id) == (walk.len() as u64, walk.iter().map(|(_, kib)| kib).sum())
 }
 
@@ -185,9 +193,7 @@ pub(crate) fn dead_letters(
     now: Clock,
     fx: &mut Effects,
 ) {
-    let mut seqs: Vec<Seq> = seqs.iter().copied().filter(|seq| state.is_pending(recipient, *seq)).collect();
-    seqs.sort_unstable();
-    seqs.dedup();
+    let seqs: Vec<Seq> = state.pending_among(recipient, &seqs.iter().copied().collect()).iter().collect();
     end_deliveries(state, &[End { recipient, reason, seqs }], now, fx);
 }
 

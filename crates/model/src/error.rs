@@ -208,15 +208,45 @@ pub enum Verdict {
     Taken,
 }
 
+/// Whose limit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Scope {
+    Member,
+    Network,
+    Node,
+}
+
+impl Scope {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Member => "member",
+            Scope::Network => "network",
+            Scope::Node => "node",
+        }
+    }
+}
+
 impl Fault {
     /// A refusal without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Fault {
         Fault { code, message: message.into(), by_mod: None, custom_code: None, details: None, verdict: None }
     }
 
-    /// The same refusal, naming the offending field.
-    pub fn field(self, field: &str) -> Fault {
-        self.details(serde_json::json!({ "field": field }))
+    /// A refusal of one more where there are as many as there may be; the text says how room is made.
+    pub fn full(scope: Scope, limit: usize, message: impl Into<String>) -> Fault {
+        let details = serde_json::json!({ "scope": scope.as_str(), "limit": limit });
+        Fault::new(ErrorCode::NetworkFull, message).details(details)
+    }
+
+    /// The same refusal, naming the offending field beside what it says already.
+    pub fn field(mut self, field: &str) -> Fault {
+        match self.details.as_deref_mut() {
+            Some(Value::Object(map)) => drop(map.insert("field".to_owned(), field.into())),
+            _ => self = self.details(serde_json::json!({ "field": field })),
+        }
+        self
     }
 
     /// The same refusal with these details.

@@ -26,12 +26,21 @@ pub const PRESENCE_EACH_MEMBERS_MAX: usize = 256;
 pub const PRESENCE_NAMED_MAX: usize = 32;
 /// Sessions one human may hold; more is `too_many_sessions`.
 pub const HUMAN_SESSIONS_MAX: usize = 16;
+/// Percent of what a network may hold of a kind (channels, threads, direct rooms, resources, invitations, open work) that one member may
+/// make, unless the network's `member_share_percent` says otherwise; more is `network_full` with `details.scope` `member`.
+pub const MEMBER_SHARE_PERCENT_DEFAULT: u8 = 25;
+/// Percent of each of them that is kept for the operator.
+pub const OPERATOR_PERCENT: usize = 5;
 /// Channels of one network; more is `network_full`.
 pub const CHANNELS_MAX: usize = 100_000;
 /// Groups of one network; more is `network_full`.
 pub const GROUPS_MAX: usize = 10_000;
 /// Networks on one node; more is `network_full`.
 pub const NETWORKS_MAX: usize = 1_000;
+/// Workspaces on one node that were made without a credential; more is `network_full` with `details.scope` `node`.
+pub const OPEN_WORKSPACES_MAX: usize = 100;
+/// Workspaces made without a credential within a minute; more is `rate_limited`.
+pub const OPEN_WORKSPACES_PER_MINUTE_MAX: usize = 10;
 /// Tokens of one network; more is `network_full`.
 pub const TOKENS_MAX: usize = 1_000;
 /// Pending events per member, unless the network's `max_pending` is lower; a direct send beyond is `recipient_queue_full`.
@@ -45,6 +54,10 @@ pub const PENDING_EVENT_KIB_MAX: u64 = 2047;
 pub const WINDOW_DEFAULT: usize = 256;
 /// Tracked unacked events per session at most; a larger wish is `invalid_argument`.
 pub const WINDOW_MAX: usize = 4096;
+/// Ids in one ack; more is `too_large`.
+pub const ACK_IDS_MAX: usize = 4096;
+/// Acks of one network whose ids are being looked up in the store; more are `rate_limited`.
+pub const ACKS_LOOKED_UP_MAX: usize = 256;
 /// Events a client may have unanswered on one stream before the server stops reading.
 pub const UNANSWERED_EVENTS_MAX: usize = 8192;
 /// Inputs waiting for one network; more is refused `rate_limited`.
@@ -56,11 +69,35 @@ pub const RING_EVENTS_MAX: usize = 1000;
 /// Page size of history reads; outside 1..=this is `invalid_argument`.
 pub const PAGE_EVENTS_MAX: usize = 500;
 /// Bytes of events in one page, about: a page that would be larger ends early and says that there is more.
-pub const PAGE_BYTES_MAX: usize = 8 << 20;
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of answers that wait to be read on one connection, for one credential; a request waits for room, and is `rate_limited` if
+/// nothing is read for ten seconds.
+pub const UNREAD_PER_CONNECTION_BYTES_MAX: usize = 16 << 20;
+/// The same for all connections with one credential.
+pub const UNREAD_PER_MEMBER_BYTES_MAX: usize = 32 << 20;
+/// The same for the whole node. The last quarter is for clients that hold nothing; while the node is that full, connections that have read
+/// nothing for a second are ended.
+pub const UNREAD_BYTES_MAX: usize = 64 << 20;
+/// Bytes of mail on their way to all streams of a node; more waits in the log until it is read.
+pub const UNREAD_MAIL_BYTES_MAX: usize = 64 << 20;
+/// Bytes of its newest events that one network keeps at hand; older ones are read from the log.
+pub const RECENT_BYTES_MAX: usize = 16 << 20;
+/// The same for all networks of a node, but for the megabyte that each may keep.
+pub const RECENT_ALL_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the responses in one answer to a batch; what is read beyond them is `too_large`.
+pub const BATCH_RESPONSE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of mail on their way to one stream; more waits in the log until the stream has read on.
+pub const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Page size when none is asked for.
 pub const PAGE_EVENTS_DEFAULT: usize = 50;
 /// Events looked at by one filtered read before it returns with `has_more`.
 pub const SCAN_EVENTS_MAX: usize = 20_000;
+/// Rows of a list that has no page on the wire, and of one piece of any other; what is behind them is said (`has_more`), with a cursor.
+pub const LIST_ROWS_MAX: usize = 1_000;
+/// Bytes of one piece of such a list, about: a piece that would be larger ends early and says that there is more.
+pub const LIST_BYTES_MAX: usize = 1 << 20;
+/// Rows looked at for one piece; where a filter passes few of them, the piece ends there and says that there is more.
+pub const LIST_LOOKS_MAX: usize = 10_000;
 /// Seconds a long poll or `wait` may last; more is `invalid_argument`.
 pub const WAIT_SECONDS_MAX: u64 = 60;
 /// Refusals remembered for `explain`; older ones are forgotten.
@@ -91,6 +128,9 @@ pub const BLOB_BYTES_DEFAULT: u64 = 16 << 30;
 pub const UPLOAD_BYTES_MAX: u64 = 50 << 20;
 /// Uploads on their way into a node; more is `rate_limited`.
 pub const UPLOADS_MAX: usize = 512;
+/// Uploads of one network on their way in; more is `rate_limited`. It is also refused its next one when that would leave fewer places of
+/// [`UPLOADS_MAX`] than it has itself, so that others always find room.
+pub const UPLOADS_PER_NETWORK_MAX: usize = 128;
 /// Uploads of one member on their way in; more is `rate_limited`.
 pub const UPLOADS_PER_MEMBER_MAX: usize = 16;
 /// Uploads of one member that nothing names yet; more is `rate_limited`.
@@ -99,6 +139,31 @@ pub const STAGED_PER_MEMBER_MAX: usize = 1024;
 pub const ANALYTICS_TOP_MAX: usize = 1000;
 /// Connections one node serves at once; more are closed at accept.
 pub const CONNECTIONS_MAX: usize = 20_000;
+/// Per cent of a node's connections that may have proved no credential; with more, the one that came first is closed for the one that comes.
+pub const UNPROVED_CONNECTIONS_PERCENT_MAX: usize = 25;
+/// Seconds from the first byte of a request to the end of its headers, and from a connection to its first request; then it is closed.
+pub const HEADER_SECONDS_MAX: u64 = 10;
+/// Seconds a connection may wait for its next request; then it is closed.
+pub const IDLE_SECONDS_MAX: u64 = 75;
+/// Seconds a client may take nothing of what waits for it; then the connection is closed.
+pub const UNREAD_SECONDS_MAX: u64 = 60;
+/// Seconds a body may come as slowly as it likes …
+pub const BODY_GRACE_SECONDS: u64 = 10;
+/// … and the bytes a second it must come by on average after them; slower is `timeout` (408).
+pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
+/// Bytes of body one connection may send before a credential is proved; more is `unauthenticated`.
+pub const UNPROVED_BODY_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all bodies that are waited for and show no credential; more is `rate_limited`.
+pub const UNPROVED_BODIES_BYTES_MAX: usize = 8 << 20;
+/// Bytes of bodies under one credential that are waited for; more is `rate_limited`.
+pub const BODIES_PER_CREDENTIAL_BYTES_MAX: usize = 32 << 20;
+/// Bytes of all bodies under credentials that are waited for; more is `rate_limited`.
+pub const BODIES_BYTES_MAX: usize = 128 << 20;
+/// Bytes one HTTP/2 stream may send ahead of whoever reads it.
+pub const STREAM_AHEAD_BYTES_MAX: u32 = 256 << 10;
+/// Bytes all streams of one HTTP/2 connection may send ahead; half as much may be the cost of small frames, which one stream alone never
+/// reaches.
+pub const CONNECTION_AHEAD_BYTES_MAX: u32 = 32 << 20;
 /// Bytes of one HTTP request's headers; more is 431.
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Dead letters listed for the operator; older ones are forgotten.
@@ -107,8 +172,6 @@ pub const DEAD_LETTERS_KEPT_MAX: usize = 10_000;
 pub const DEAD_LETTERS_PER_CALL_MAX: usize = 1_000;
 /// Work units of one network that have not ended; more is `network_full`.
 pub const WORK_OPEN_MAX: usize = 20_000;
-/// Open work units one member may have asked for; more is `rate_limited`.
-pub const WORK_PER_REQUESTER_MAX: usize = 10_000;
 /// Open work units one member may have to do; more is `recipient_queue_full`.
 pub const WORK_PER_EXECUTOR_MAX: usize = 10_000;
 /// How deep work may be handed on; deeper is `invalid_argument`.
@@ -161,6 +224,9 @@ pub const QUIET_MS_MAX: u64 = 30 * 24 * 3_600_000;
 pub const MODS_OUTSIDE_MAX: usize = 32;
 /// Milliseconds such a mod may take for one event; a larger wish is `invalid_payload`.
 pub const MOD_DEADLINE_MS_MAX: u64 = 30_000;
+/// Events in a row that such a mod may leave unanswered; then it is suspended: it is not asked, and counts as failed at once, until it
+/// answers a probe.
+pub const MOD_TIMEOUTS_MAX: u32 = 3;
 /// Patterns on types such a mod may name; more are `invalid_payload`.
 pub const MOD_PATTERNS_MAX: usize = 64;
 /// Events one verdict may send; more is `invalid_payload`.

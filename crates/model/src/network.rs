@@ -150,6 +150,12 @@ pub struct Settings {
     /// Whoever holds a network token that is not narrowed manages the network, as clients of workspace servers expect.
     #[serde(default, skip_serializing_if = "is_false")]
     pub token_manages: bool,
+    /// Percent of what the network may hold of a kind that one member may make. Written only when it was set.
+    #[serde(default = "member_share", skip_serializing_if = "is_member_share")]
+    pub member_share_percent: u8,
+    /// Somebody made it without a credential.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub made_openly: bool,
     /// When a name is owned.
     #[serde(default, skip_serializing_if = "Names::is_proved")]
     pub names: Names,
@@ -186,6 +192,8 @@ impl Settings {
             ttl_ms: 7 * 24 * 3600 * 1000,
             keep_for_ever: false,
             token_manages: false,
+            member_share_percent: member_share(),
+            made_openly: false,
             names: Names::Proved,
             blob_bytes_max: blob_bytes_max(),
         }
@@ -198,6 +206,14 @@ fn blob_bytes_max() -> u64 {
 
 fn is_blob_bytes_max(bytes: &u64) -> bool {
     *bytes == blob_bytes_max()
+}
+
+fn member_share() -> u8 {
+    crate::limits::MEMBER_SHARE_PERCENT_DEFAULT
+}
+
+fn is_member_share(percent: &u8) -> bool {
+    *percent == member_share()
 }
 
 fn is_false(on: &bool) -> bool {

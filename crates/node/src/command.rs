@@ -1,5 +1,6 @@
 //! Messages between connections and a network's task.
 
+use crate::budget::Charge;
 use crate::delivery::Attempt;
 use crate::modport::Asked;
 use crate::outbox::Outbox;
@@ -9,7 +10,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Page, UnitFilter, View, Viewer, Wishes};
+use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Latest, Page, UnitFilter, View, Viewer, Wishes};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, Fault, Seq};
 use serde_json::Value;
@@ -31,13 +32,33 @@ pub struct Answered {
     pub silent: bool,
     /// Secret of a fresh session, for the join's answer only.
     pub session_id: Option<Arc<str>>,
+    /// What a large response is charged to until it is written.
+    pub charge: Option<Arc<Charge>>,
 }
 
 impl Answered {
     /// The answer to what was not accepted.
     pub(crate) fn refusal(id: Option<String>, fault: Fault) -> Answered {
         let durability = Durability::Sync;
-        Answered { refused: id, result: Err(fault), durability, query: None, silent: false, session_id: None }
+        Answered {
+            refused: id,
+            result: Err(fault),
+            durability,
+            query: None,
+            silent: false,
+            session_id: None,
+            charge: None,
+        }
+    }
+
+    /// Bytes of its response, if it has one.
+    pub(crate) fn response_bytes(&self) -> usize {
+        let response = self.result.as_ref().ok().and_then(|accepted| accepted.response.as_ref());
+        response.map_or(0, |event| event.weight())
+    }
+
+    fn held_bytes(&self) -> usize {
+        size_of::<Answered>() + self.response_bytes()
     }
 
     /// Id the client gave or the server made; none if unreadable.
@@ -65,6 +86,17 @@ pub enum Out {
 }
 
 impl Out {
+    /// Bytes it keeps in memory, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Out::Answers(answers) => answers.iter().map(Answered::held_bytes).sum(),
+            Out::Delivery(part) => part.held_bytes(),
+            Out::Stored(attempts) => size_of_val(attempts.as_slice()),
+            Out::Signal(signal) => signal.event().weight(),
+            Out::Close(_) => 0,
+        }
+    }
+
     /// Whether it answers what the reader sent itself.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, Out::Answers(_))
@@ -101,13 +133,24 @@ pub struct PageAnswer {
     pub checks: Vec<Arc<Event>>,
 }
 
-/// Where an event is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    /// Its position, if it is known.
-    pub(crate) seq: Option<Seq>,
+/// Where events are, by what is at hand.
+#[derive(Debug)]
+pub(crate) struct Located {
+    /// One for each id.
+    pub(crate) places: Vec<Whereabouts>,
+    /// Events up to here are committed.
+    pub(crate) committed: Seq,
     /// History at or below is purged.
     pub(crate) purged: Seq,
+}
+
+/// Where an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// At this position.
+    At(Seq),
+    /// In the store, if anywhere: at this position, if its id is one of the network's own.
+    Stored(Option<Seq>),
 }
 
 /// What a network's task is asked to do.
@@ -126,12 +169,6 @@ pub(crate) enum Command {
         frame: Bytes,
         reply: oneshot::Sender<Vec<Answered>>,
     },
-    Ack {
-        caller: Arc<Caller>,
-        ids: Vec<String>,
-        up_to: Option<String>,
-        reply: oneshot::Sender<Result<u64, Fault>>,
-    },
     AckThese {
         caller: Arc<Caller>,
         request: AckRequest,
@@ -149,6 +186,13 @@ pub(crate) enum Command {
         /// Hand out what the reader is asked as the server of a mod.
         asks: bool,
         reply: oneshot::Sender<Result<PageAnswer, Fault>>,
+    },
+    /// Newest events of channels, after one of them.
+    Latest {
+        caller: Arc<Caller>,
+        filter: Box<Filter>,
+        after: Option<u32>,
+        reply: oneshot::Sender<Result<Latest, Fault>>,
     },
     /// A process runs a mod from here on.
     ModPort {
@@ -170,9 +214,12 @@ pub(crate) enum Command {
         caller: Arc<Caller>,
         reply: oneshot::Sender<Result<(), Fault>>,
     },
-    Find {
-        id: String,
-        reply: oneshot::Sender<Result<Found, Fault>>,
+    /// Where events are, as far as that is known without reading.
+    Locate {
+        /// Only a member may ask, if one is named.
+        member: Option<Arc<Caller>>,
+        ids: Vec<String>,
+        reply: oneshot::Sender<Result<Located, Fault>>,
     },
     /// A reader that follows history by cursor also wants what is never stored.
     Watch {
@@ -270,8 +317,15 @@ pub enum Look {
     Operator(Ledger),
     /// The caller as it sees itself.
     Me,
-    /// Channels the caller may know of.
+    /// Channels the caller may know of: the first of them.
     Channels,
+    /// Channels the caller may know of, a page.
+    ChannelPage {
+        /// After this one.
+        after: Option<u32>,
+        /// At most so many.
+        limit: usize,
+    },
     /// Threads of a channel, or of all the caller may see.
     Threads {
         /// Only this channel's.
@@ -341,10 +395,23 @@ pub enum Look {
         /// At most so many.
         limit: usize,
     },
-    /// Direct conversations of the caller.
-    Conversations,
-    /// The workspace: itself, its agents and channels.
-    Workspace,
+    /// With whom the caller has exchanged direct events: a piece of the members, after one of them.
+    Conversations {
+        /// After this member.
+        after: Option<u32>,
+    },
+    /// The workspace and what the caller may do to it, with its agents if they are asked for.
+    Workspace {
+        /// List its agents.
+        agents: bool,
+    },
+    /// Channels of the workspace, a piece after one of them.
+    WorkspaceChannels {
+        /// After this one.
+        after: Option<u32>,
+    },
+    /// One channel of the workspace.
+    WorkspaceChannel(String),
     /// Invitations, of everybody or for one address.
     Invitations(Option<String>),
     /// Dead letters nobody has dealt with, the newest first; the operator's.

@@ -57,6 +57,8 @@ pub(crate) struct Live {
     replay: bool,
     /// Filled during a commit, sent at its end.
     batch: Vec<Out>,
+    /// Bytes of the batch, about.
+    batch_bytes: usize,
     /// The stream was told why it ends; nothing else goes out.
     ending: Option<ErrorCode>,
     /// Its reader was told, or is gone.
@@ -88,8 +90,14 @@ const SHOWN_MAX: usize = 4096;
 impl Live {
     fn send(&mut self, out: Out) {
         if self.ending.is_none() {
+            self.batch_bytes += out.held_bytes();
             self.batch.push(out);
         }
+    }
+
+    /// Bytes that its reader was given and has not read, about.
+    fn unread_bytes(&self) -> usize {
+        self.outbox.unread_bytes() + self.batch_bytes
     }
 
     /// Hands over what gathered; gives whether its connection has to be told. A reader that is so far behind that its
@@ -98,6 +106,7 @@ impl Live {
         if self.dead || self.batch.is_empty() {
             return false;
         }
+        self.batch_bytes = 0;
         match self.outbox.push(std::mem::take(&mut self.batch)) {
             Ok(tell) => {
                 self.dead = self.ending.is_some();
@@ -194,6 +203,7 @@ impl Sessions {
             parked: Some(joined.resume_after.unwrap_or(0)),
             replay: joined.replay,
             batch: Vec::new(),
+            batch_bytes: 0,
             ending: None,
             dead: false,
         };
@@ -279,8 +289,14 @@ impl Sessions {
     }
 
     /// Queues committed events for every live recipient; `settled` says that nobody came or went since they were
-    /// decided. Gives how many deliveries there were.
-    pub(crate) fn deliver(&mut self, state: &State, run: &Arc<Run>, settled: bool, now: Millis) -> u64 {
+    /// decided, `unread_max` how many bytes of mail a stream may hold unread. Gives how many deliveries there were.
+    pub(crate) fn deliver(
+        &mut self,
+        state: &State,
+        run: &Arc<Run>,
+        (settled, unread_max): (bool, usize),
+        now: Millis,
+    ) -> u64 {
         let (route, first, count) = (run.route(), run.first(), run.len());
         let seated = |channel: u32| state.channel(channel).map_or(&[][..], |c| c.seated.as_slice());
         let connections: Vec<u64> = match route.stream {
@@ -329,7 +345,14 @@ impl Sessions {
             if run.is_tracked() {
                 live.window.send(Sent { first, last, attempt: 1, due: now + RETRY_MS });
             }
-            live.send(Out::Delivery(run.part(fits)));
+            // Whoever is behind finds its mail in the log when it has read on, and keeps none of it in memory.
+            let behind = live.unread_bytes() > unread_max;
+            if behind && (run.is_tracked() || run.is_stored()) {
+                let tracked = run.is_tracked();
+                live.send(Out::Stored((first..=last).map(|seq| Attempt { seq, attempt: 1, tracked }).collect()));
+            } else {
+                live.send(Out::Delivery(run.part(fits)));
+            }
             self.dirty.push(connection);
             sent += fits as u64;
         }
@@ -341,7 +364,8 @@ impl Sessions {
         let signal = Signal::new(event);
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
-            if !live.outbox.is_half_full() && reaches(state, live.session.member, route) {
+            let room = !live.outbox.is_half_full() && live.unread_bytes() <= limits::OUTBOX_BYTES_MAX / 2;
+            if room && reaches(state, live.session.member, route) {
                 live.send(Out::Signal(signal.clone()));
                 self.dirty.push(*connection);
             }
@@ -352,7 +376,7 @@ impl Sessions {
                 None => route.to.is_none() && route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
-            !wanted || outbox.send(vec![Out::Signal(signal.clone())]) != Err(Refused::Closed)
+            !wanted || outbox.offer(Out::Signal(signal.clone())) != Err(Refused::Closed)
         });
     }
 
@@ -562,145 +586,4 @@ fn backoff(attempt: u32, salt: u64) -> Millis {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outbox::{Inbox, outbox};
-    use crate::outgoing::{Outgoing, runs};
-    use rialto_engine::input::{Emit, Proofs, Resume, Seen};
-    use rialto_engine::{Accepted, AckRequest, Caller, Clock, Effects, Engine, Record};
-    use rialto_model::Envelope;
-    use rialto_model::network::{Preset, Settings};
-
-    #[test]
-    fn back_off_doubles_and_is_capped() {
-        for (attempt, base) in [(1, 30_000), (2, 60_000), (3, 120_000), (6, 900_000), (40, 900_000)] {
-            let ms = backoff(attempt, 7);
-            assert!((base * 80 / 100..=base * 120 / 100).contains(&ms), "{attempt}: {ms}");
-        }
-    }
-
-    /// A network in memory and a clock that is moved by hand.
-    struct Bench {
-        engine: Engine,
-        sessions: Sessions,
-        now: Clock,
-    }
-
-    impl Bench {
-        fn new() -> Bench {
-            let settings =
-                Settings { policy: rialto_model::network::Policy::Open, ..Settings::preset("main", Preset::Plain) };
-            let created = rialto_engine::record::Change::Created {
-                id: "a1b2c3d4".into(),
-                number: 1,
-                salt: 7,
-                created_at: 1,
-                created_by: None,
-                settings,
-                mods: Vec::new(),
-            };
-            let engine = Engine::new(State::created(&created, 1).unwrap());
-            Bench { engine, sessions: Sessions::default(), now: Clock { wall: 1 << 40, steady: 1 << 40 } }
-        }
-
-        fn apply(&mut self, mut fx: Effects) {
-            for record in fx.take_records() {
-                self.engine.apply(&record);
-                if let Record::Event(event) = record {
-                    let event = Outgoing { record: event, tracked: true, book: 0 };
-                    for run in runs(vec![event]) {
-                        self.sessions.deliver(&self.engine.state, &run, false, self.now.steady);
-                    }
-                }
-            }
-            self.sessions.flush(&self.engine.state, self.engine.state.book.head, self.now.steady);
-        }
-
-        fn emit(&mut self, caller: &Caller, text: &str) -> Accepted {
-            let envelope = Envelope::parse(text).unwrap();
-            let (proofs, seen) = (Proofs::default(), Seen::New);
-            let emit = Emit {
-                caller,
-                envelope: &envelope,
-                received: 1,
-                seen,
-                proofs,
-                fresh_session: [text.len() as u8; 32],
-                resume: Resume::None,
-                answers: Default::default(),
-            };
-            let mut fx = Effects::default();
-            let accepted = self.engine.emit(&emit, self.now, &mut fx).unwrap();
-            self.apply(fx);
-            accepted
-        }
-
-        fn join(&mut self, name: &str) -> Joined {
-            let text = format!(r#"{{"type":"network.agent.join","source":"{name}","target":"core"}}"#);
-            self.emit(&Caller::default(), &text).joined.map(|joined| *joined).unwrap()
-        }
-
-        fn pass(&mut self, ms: Millis) {
-            self.now = Clock { wall: self.now.wall + ms, steady: self.now.steady + ms };
-            let mut fx = Effects::default();
-            self.engine.tick(self.now, &mut fx);
-            self.apply(fx);
-            let _ = self.sessions.retry(&self.engine.state, self.now.steady);
-            self.sessions.flush(&self.engine.state, self.engine.state.book.head, self.now.steady);
-        }
-    }
-
-    /// Attempt numbers of everything the stream was sent since the last look.
-    fn attempts(inbox: &mut Inbox) -> Vec<u32> {
-        let mut out = Vec::new();
-        while let Ok(outs) = inbox.try_recv() {
-            for item in outs {
-                match item {
-                    Out::Delivery(part) => out.extend(std::iter::repeat_n(1, part.len())),
-                    Out::Stored(list) => out.extend(list.iter().map(|a| a.attempt)),
-                    Out::Answers(_) | Out::Signal(_) | Out::Close(_) => {}
-                }
-            }
-        }
-        out
-    }
-
-    #[test]
-    fn an_overdue_delivery_comes_again_until_it_is_acked_or_dead() {
-        let mut bench = Bench::new();
-        let alice = bench.join("agent:alice");
-        let bob = bench.join("agent:bob");
-        let (outbox, mut inbox) = outbox(64);
-        bench.sessions.open(1, &bob, outbox);
-        bench.sessions.flush(&bench.engine.state, bench.engine.state.book.head, bench.now.steady);
-        let caller = Caller { stream: Some(alice.session), ..Caller::default() };
-        let first = bench.emit(&caller, r#"{"id":"m1","type":"app.note","target":"agent:bob"}"#).seq.unwrap();
-        assert_eq!(attempts(&mut inbox), [1]);
-        bench.pass(29_000);
-        assert_eq!(attempts(&mut inbox), [0; 0]);
-        // 30 s, then 60 s and 120 s, each give or take a fifth.
-        bench.pass(1_000);
-        assert_eq!(attempts(&mut inbox), [2]);
-        bench.pass(47_000);
-        assert_eq!(attempts(&mut inbox), [0; 0]);
-        bench.pass(25_000);
-        assert_eq!(attempts(&mut inbox), [3]);
-        assert_eq!(bench.sessions.attempts(bob.session.member, first), 3);
-        // Acked: silence.
-        let mut fx = Effects::default();
-        let request = AckRequest { seqs: vec![first], ..AckRequest::default() };
-        bench.engine.ack(bob.session.member, &request, bench.now, &mut fx);
-        bench.apply(fx);
-        bench.sessions.acked(&bench.engine.state, bob.session.member, first, bench.now.steady);
-        bench.pass(1_000_000);
-        assert_eq!(attempts(&mut inbox), [0; 0]);
-        // Mail that dies unread is not sent again, and its place in the window is free.
-        let short = r#"{"id":"m2","type":"app.note","target":"agent:bob","metadata":{"ttl_ms":40000}}"#;
-        let second = bench.emit(&caller, short).seq.unwrap();
-        bench.pass(30_000);
-        bench.pass(100_000);
-        bench.pass(100_000);
-        assert_eq!(attempts(&mut inbox), [1, 2]);
-        assert_eq!(bench.sessions.attempts(bob.session.member, second), 0);
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //!
 //! Not here: networks of other nodes; the sender resolves those itself.
 
+use crate::budget::Accounts;
 use crate::network::Shared;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault};
@@ -16,6 +17,8 @@ pub(crate) struct Directory {
     networks: RwLock<Vec<Weak<Shared>>>,
     /// No network admits who shows nothing, unless it was opened for this run.
     pub(crate) closed: AtomicBool,
+    /// What is held for clients that have not read it yet.
+    pub(crate) accounts: Arc<Accounts>,
 }
 
 impl Shared {

@@ -6,6 +6,7 @@
 
 pub mod archive;
 pub mod blobs;
+pub mod budget;
 pub mod clock;
 pub mod command;
 mod conversations;
@@ -14,6 +15,7 @@ pub mod delivery;
 mod directory;
 mod files;
 pub mod host;
+mod lists;
 pub mod metrics;
 pub mod modport;
 pub mod network;
@@ -45,6 +47,7 @@ pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, Part, Signal};
 pub use query::{Query, QueryResult, Searched};
 pub use resources::{Called, FoundResource};
+pub use task::too_much_at_once;
 pub use texts::Texts;
 pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 

@@ -91,6 +91,8 @@ pub struct ModCounts {
     pub outcomes: BTreeMap<ModOutcome, u64>,
     /// Milliseconds it took to answer, summed.
     pub millis: u64,
+    /// It did not answer so often that it is not asked for now.
+    pub suspended: bool,
 }
 
 /// What came of asking mods that run elsewhere. Names are bounded by how many can be loaded.
@@ -106,6 +108,14 @@ impl ModCounters {
         let counts = all.entry(name.into()).or_default();
         *counts.outcomes.entry(what).or_default() += 1;
         counts.millis += took_ms;
+    }
+
+    /// Notes that a mod is suspended, or no longer.
+    pub(crate) fn suspend(&self, name: &str, on: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if on && all.len() < MOD_NAMES_KEPT || all.contains_key(name) {
+            all.entry(name.into()).or_default().suspended = on;
+        }
     }
 
     /// By mod.

@@ -1,12 +1,14 @@
 //! A network as the faces see it: a handle to its task.
 
-use crate::command::{Answered, Command, Found, Look, PageAnswer, Reply, StateAt};
+use crate::budget::{Charge, EndsWhenCrowded, PATIENCE};
+use crate::command::{Answered, Command, Located, Look, PageAnswer, Reply, StateAt, Whereabouts};
 use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
 use crate::outbox::Outbox;
+use crate::task::acks::{few_enough, find_stored};
 use crate::texts::Texts;
 use bytes::Bytes;
-use rialto_engine::state::Strangers;
+use rialto_engine::credential::Strangers;
 use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wishes};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
@@ -131,15 +133,19 @@ impl Network {
         self.handle.shared.tokens.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
     }
 
+    /// Whether this hash is of one of its sessions.
+    pub fn has_session(&self, sha256: &[u8; 32]) -> bool {
+        self.handle.shared.sessions.read().unwrap_or_else(PoisonError::into_inner).contains(sha256)
+    }
+
     /// Whether this caller must not learn that the network exists: it is not listed, and the caller shows nothing that it has given out.
     pub fn is_hidden_from(&self, caller: &Caller) -> bool {
         let shared = &self.handle.shared;
         if shared.is_listed() || caller.operator || caller.stream.is_some() {
             return false;
         }
-        let sessions = shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
         let shown = [caller.bearer, caller.session].into_iter().flatten();
-        !shown.into_iter().any(|hash| self.has_token(&hash) || sessions.contains(&hash))
+        !shown.into_iter().any(|hash| self.has_token(&hash) || self.has_session(&hash))
     }
 
     /// Whether mod/analytics counts what happens here.
@@ -165,6 +171,44 @@ impl Network {
     /// The last committed position, and a way to wait for the next.
     pub fn head(&self) -> watch::Receiver<Seq> {
         self.handle.head.clone()
+    }
+
+    /// Charges for a page that the member of a stream is about to be given; waits while it does not read what it was given before.
+    pub async fn reserve(&self, caller: &Caller) -> Result<Option<Charge>, Fault> {
+        let Some(session) = caller.stream else { return Ok(None) };
+        let shared = &self.handle.shared;
+        let account = shared.directory.accounts.member_of(shared.number, session.member);
+        account.charge(limits::PAGE_BYTES_MAX, PATIENCE).await.map(Some)
+    }
+
+    /// Waits until there is room for so many bytes of stored mail that the member of a stream is about to be given. Those who do not read
+    /// make room in time.
+    pub async fn room_for_mail(&self, caller: &Caller, bytes: usize) -> Option<Charge> {
+        let shared = &self.handle.shared;
+        let account = shared.directory.accounts.member_of(shared.number, caller.stream?.member);
+        loop {
+            if let Ok(charge) = account.charge(bytes, PATIENCE).await {
+                return Some(charge);
+            }
+        }
+    }
+
+    /// Counts bytes that wait for a stream to be read, whether or not there is room for them.
+    pub fn hold_mail(&self, bytes: usize) -> Charge {
+        let mut charge = self.handle.shared.directory.accounts.mail().owe();
+        charge.resize(bytes);
+        charge
+    }
+
+    /// Has the connection of a stream ended when the node holds too much for those who do not read, and this one holds most of it.
+    pub fn ends_when_crowded(
+        &self,
+        caller: &Caller,
+        end: impl Fn() + Send + Sync + 'static,
+    ) -> Option<EndsWhenCrowded> {
+        let shared = &self.handle.shared;
+        let account = shared.directory.accounts.member_of(shared.number, caller.stream?.member);
+        Some(account.ends_when_crowded(end))
     }
 
     /// A number for a new connection.
@@ -223,8 +267,54 @@ impl Network {
 
     /// Acks by event ids or up to one; gives how many there were.
     pub async fn ack(&self, caller: &Arc<Caller>, ids: Vec<String>, up_to: Option<String>) -> Result<u64, Fault> {
+        few_enough(ids.len())?;
+        let last = up_to.is_some();
+        let mut names = ids;
+        names.extend(up_to);
+        let mut seqs = self.positions(Some(caller.clone()), names).await?.0;
+        let up_to = if last { seqs.pop().flatten() } else { None };
+        let request = AckRequest { seqs: seqs.into_iter().flatten().collect(), up_to, count: true };
         let caller = caller.clone();
-        self.ask(|reply| Command::Ack { caller, ids, up_to, reply }).await?
+        self.ask(|reply| Command::AckThese { caller, request, reply }).await?
+    }
+
+    /// Where committed events are, by their ids or `seq:n`: one for each, nothing for those that are unknown; and through where history
+    /// is purged. What the network's task does not have at hand is looked up outside of it.
+    async fn positions(&self, member: Option<Arc<Caller>>, ids: Vec<String>) -> Result<(Vec<Option<Seq>>, Seq), Fault> {
+        let numbers: Vec<Option<Seq>> = ids.iter().map(|id| id.strip_prefix("seq:")?.parse().ok()).collect();
+        let asked = ids.clone();
+        let found = self.ask(|reply| Command::Locate { member, ids: asked, reply }).await??;
+        let Located { places, committed, purged } = found;
+        let mut out = Vec::with_capacity(ids.len());
+        let mut sought: Vec<(usize, String, Option<Seq>)> = Vec::new();
+        for (at, ((id, number), place)) in ids.into_iter().zip(numbers).zip(places).enumerate() {
+            out.push(match (number, place) {
+                (Some(seq), _) => Some(seq),
+                (None, Whereabouts::At(seq)) => Some(seq).filter(|seq| *seq <= committed),
+                (None, Whereabouts::Stored(own)) => {
+                    sought.push((at, id, own));
+                    None
+                }
+            });
+        }
+        if sought.is_empty() {
+            return Ok((out, purged));
+        }
+        let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
+        let look = move || {
+            let find = |(at, text, own): (usize, String, Option<Seq>)| {
+                Ok((at, find_stored(store.as_ref(), number, &id, &text, own)?))
+            };
+            sought.into_iter().map(find).collect::<Result<Vec<_>, Fault>>()
+        };
+        for (at, seq) in self.handle.host.blocking(look).await.map_err(|_| Fault::from(ErrorCode::Internal))?? {
+            if let Some(place) = out.get_mut(at) {
+                // What was committed while it was looked for counts.
+                let committed = committed.max(*self.handle.head.borrow());
+                *place = seq.filter(|seq| *seq <= committed);
+            }
+        }
+        Ok((out, purged))
     }
 
     /// Acks everything up to a position that passes the filter.
@@ -295,8 +385,8 @@ impl Network {
         let (seq, purged) = match numbered(cursor)? {
             Some(seq) => (Some(seq).filter(|seq| *seq <= head), 0),
             None => {
-                let found = self.locate(cursor).await?;
-                (found.seq.filter(|seq| *seq >= found.purged), found.purged)
+                let (seq, purged) = self.locate(cursor).await?;
+                (seq.filter(|seq| *seq >= purged), purged)
             }
         };
         if seq.is_some() || lenient {
@@ -316,9 +406,10 @@ impl Network {
         }
     }
 
-    async fn locate(&self, id: &str) -> Result<Found, Fault> {
-        let id = id.to_owned();
-        self.ask(|reply| Command::Find { id, reply }).await?
+    /// Where a committed event is, if it is known, and through where history is purged.
+    async fn locate(&self, id: &str) -> Result<(Option<Seq>, Seq), Fault> {
+        let (seqs, purged) = self.positions(None, vec![id.to_owned()]).await?;
+        Ok((seqs.into_iter().next().flatten(), purged))
     }
 
     /// Reads events by position, on a blocking thread.
@@ -351,7 +442,7 @@ impl Network {
     pub(crate) async fn position(&self, id: &str) -> Result<Option<Seq>, Fault> {
         match numbered(id)? {
             Some(seq) => Ok(Some(seq)),
-            None => Ok(self.locate(id).await?.seq),
+            None => Ok(self.locate(id).await?.0),
         }
     }
 

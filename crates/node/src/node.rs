@@ -6,6 +6,7 @@ mod upkeep;
 pub use transfer::Imported;
 
 use crate::blobs::Blobs;
+use crate::budget::Accounts;
 use crate::clock::NetworkClock;
 use crate::command::Command;
 use crate::directory::Directory;
@@ -21,11 +22,12 @@ use rialto_engine::profile::{PLAIN_MODS, WORKSPACE_MODS};
 use rialto_engine::record::{Change, KIND_CHANGE, Record, VERSION};
 use rialto_engine::{AdminOp, Engine, State};
 use rialto_identity::{Secret, same};
+use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
-use rialto_model::{ErrorCode, Fault, NetworkId, Role, limits};
+use rialto_model::{ErrorCode, Fault, Millis, NetworkId, Role, limits};
 use rialto_store::search::SearchIndex;
 use rialto_store::{Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -49,6 +51,8 @@ pub struct NodeConfig {
 
 /// Bytes of log after which a network's snapshot is taken.
 const SNAPSHOT_BYTES: usize = 48 << 20;
+/// Workspaces made without a credential are counted over this long.
+const OPEN_WINDOW_MS: Millis = 60_000;
 
 /// What a node is made of.
 #[derive(Debug, Clone)]
@@ -107,6 +111,8 @@ pub struct CreateNetwork {
     pub token: Option<Secret>,
     /// Whoever holds its token manages it, as clients of workspace servers expect.
     pub token_manages: bool,
+    /// Somebody makes it without a credential: there are few of them.
+    pub made_openly: bool,
     pub created_by: Option<String>,
 }
 
@@ -124,6 +130,7 @@ impl CreateNetwork {
             mods: None,
             token: None,
             token_manages: false,
+            made_openly: false,
             created_by: None,
         }
     }
@@ -142,7 +149,8 @@ struct Inner {
     started: Instant,
     /// Bytes the store took when the node was opened.
     used_at_start: u64,
-    creating: tokio::sync::Mutex<()>,
+    /// One at a time; when networks were made without a credential lately, steady time.
+    creating: tokio::sync::Mutex<VecDeque<Millis>>,
     index: Option<Arc<SearchIndex>>,
     follower: Mutex<Option<crate::search::Follower>>,
     stop: CancellationToken,
@@ -222,7 +230,7 @@ impl Node {
                 stopping: AtomicBool::new(false),
                 started: Instant::now(),
                 used_at_start: store.health().used_bytes,
-                creating: tokio::sync::Mutex::new(()),
+                creating: tokio::sync::Mutex::default(),
                 index: index.clone(),
                 follower: Mutex::new(None),
                 stop: CancellationToken::new(),
@@ -359,16 +367,48 @@ impl Node {
         network
     }
 
+    /// Whether another network may be made without a credential: few at a time, and few in all.
+    fn may_make_openly(&self, made: &mut VecDeque<Millis>) -> Result<(), Fault> {
+        let there = self.networks().iter().filter(|network| network.settings().made_openly).count();
+        if there >= limits::OPEN_WORKSPACES_MAX {
+            let text = format!(
+                "this node has reached its limit of {} workspaces made without a credential: its operator makes more",
+                limits::OPEN_WORKSPACES_MAX
+            );
+            return Err(Fault::full(Scope::Node, limits::OPEN_WORKSPACES_MAX, text));
+        }
+        let now = self.inner.host.clock().now().steady;
+        while made.front().is_some_and(|at| at.saturating_add(OPEN_WINDOW_MS) <= now) {
+            made.pop_front();
+        }
+        if made.len() >= limits::OPEN_WORKSPACES_PER_MINUTE_MAX {
+            let wait = made.front().map_or(OPEN_WINDOW_MS, |at| at.saturating_add(OPEN_WINDOW_MS) - now);
+            let text = format!(
+                "at most {} workspaces are made without a credential in a minute; try again later",
+                limits::OPEN_WORKSPACES_PER_MINUTE_MAX
+            );
+            return Err(Fault::new(ErrorCode::RateLimited, text).details(
+                serde_json::json!({ "retry_after_ms": wait, "limit": limits::OPEN_WORKSPACES_PER_MINUTE_MAX }),
+            ));
+        }
+        made.push_back(now);
+        Ok(())
+    }
+
     /// Makes a network; gives its first token if one was made.
     pub async fn create_network(&self, wish: CreateNetwork) -> Result<(Network, Option<Secret>), Fault> {
-        let _one_at_a_time = self.inner.creating.lock().await;
+        let mut made = self.inner.creating.lock().await;
         if self.inner.stopping.load(Ordering::SeqCst) {
             return Err(ErrorCode::ShuttingDown.into());
         }
         if self.networks().len() >= limits::NETWORKS_MAX {
-            return Err(Fault::new(ErrorCode::NetworkFull, "this node has all the networks it may have"));
+            let text = format!("this node has reached its limit of {} networks", limits::NETWORKS_MAX);
+            return Err(Fault::full(Scope::Node, limits::NETWORKS_MAX, text));
         }
         let name = valid_name(&wish.name)?;
+        if wish.made_openly {
+            self.may_make_openly(&mut made)?;
+        }
         if self.network(name).is_some() {
             return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")));
         }
@@ -424,8 +464,8 @@ impl Node {
 
     fn created(&self, wish: &CreateNetwork, name: &str, id: &str) -> Result<Change, rialto_identity::NoEntropy> {
         let number = u32::try_from(self.inner.next_number.fetch_add(1, Ordering::SeqCst)).unwrap_or(u32::MAX);
-        let salt = self.inner.host.secret()?.sha256();
-        let [a, b, ..] = salt;
+        let chance = self.inner.host.secret()?.sha256();
+        let ([a, b, ..], id_key) = (chance, chance.last_chunk().copied());
         let settings = Settings {
             policy: wish.policy,
             delivery: wish.delivery,
@@ -433,6 +473,7 @@ impl Node {
             min_verification: wish.min_verification.min(3),
             keep_for_ever: wish.keep_for_ever,
             token_manages: wish.token_manages,
+            made_openly: wish.made_openly,
             ..Settings::preset(name, wish.profile)
         };
         let usual: &[&str] = match wish.profile {
@@ -448,6 +489,7 @@ impl Node {
             id: id.to_owned(),
             number,
             salt: u16::from_le_bytes([a, b]),
+            id_key,
             created_at,
             created_by: wish.created_by.clone(),
             settings,
@@ -530,6 +572,12 @@ impl Node {
         self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether this hash is of a credential that somebody here has given out: the operator's secret, a network's token or a session.
+    pub fn knows(&self, sha256: &[u8; 32]) -> bool {
+        let networks = self.inner.networks.read().unwrap_or_else(PoisonError::into_inner);
+        self.is_operator(sha256) || networks.iter().any(|n| n.has_token(sha256) || n.has_session(sha256))
+    }
+
     /// Whether this is the operator's secret.
     pub fn is_operator(&self, sha256: &[u8; 32]) -> bool {
         same(&self.inner.admin_sha256, sha256)
@@ -548,6 +596,11 @@ impl Node {
     /// Content that resources name.
     pub fn blobs(&self) -> &Arc<Blobs> {
         &self.inner.blobs
+    }
+
+    /// What is held for clients that have not read it yet.
+    pub fn accounts(&self) -> &Arc<Accounts> {
+        &self.inner.directory.accounts
     }
 
     /// The data directory.
@@ -578,53 +631,18 @@ impl Node {
         expires_at: Option<u64>,
     ) -> Result<(Secret, Token), Fault> {
         let secret = self.inner.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
-        let token = self.token_of(&secret, label, role, agent, expires_at);
-        Ok((secret, token))
+        let whole = self.token_of(&secret);
+        let label = label.unwrap_or_else(|| whole.label.clone());
+        Ok((secret, Token { label, role, agent, expires_at, ..whole }))
     }
 
-    fn token_of(
-        &self,
-        secret: &Secret,
-        label: Option<String>,
-        role: Option<Role>,
-        agent: Option<String>,
-        expires_at: Option<u64>,
-    ) -> Token {
-        let hash = secret.sha256();
-        let [a, b, c, ..] = hash;
-        let label = label.unwrap_or_else(|| format!("token-{a:02x}{b:02x}{c:02x}"));
+    /// The token that somebody chose this secret for, as it is to be added to a network.
+    pub fn token_of(&self, secret: &Secret) -> Token {
+        let sha256 = secret.sha256();
+        let [a, b, c, ..] = sha256;
+        let label = format!("token-{a:02x}{b:02x}{c:02x}");
         let created_at = self.inner.host.clock().now().wall;
-        Token { label, sha256: hash, role, agent, expires_at, created_at }
-    }
-
-    /// Adds a token to a network; gives it in clear this once.
-    pub async fn add_token(
-        &self,
-        network: &Network,
-        label: Option<String>,
-        role: Option<Role>,
-        agent: Option<String>,
-        expires_at: Option<u64>,
-    ) -> Result<(Secret, String), Fault> {
-        let secret = self.inner.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
-        let label = self.add_chosen_token(network, &secret, label, role, agent, expires_at).await?;
-        Ok((secret, label))
-    }
-
-    /// Adds a token the operator chose; gives its label.
-    pub async fn add_chosen_token(
-        &self,
-        network: &Network,
-        secret: &Secret,
-        label: Option<String>,
-        role: Option<Role>,
-        agent: Option<String>,
-        expires_at: Option<u64>,
-    ) -> Result<String, Fault> {
-        let token = self.token_of(secret, label, role, agent, expires_at);
-        let label = token.label.clone();
-        network.admin(AdminOp::AddToken(token)).await?;
-        Ok(label)
+        Token { label, sha256, role: None, agent: None, expires_at: None, created_at }
     }
 
     /// Stops: every network commits what waits and says goodbye, then the log closes.

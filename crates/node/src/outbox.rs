@@ -6,7 +6,7 @@
 //! Not here: what things look like on a wire (the faces).
 
 use crate::command::{Answered, Out};
-use rialto_model::Fault;
+use rialto_model::{Fault, limits};
 use std::fmt::Debug;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,6 +56,10 @@ struct State {
     batches: usize,
     /// Batches that were taken to be served and are not gone yet.
     taken: usize,
+    /// Bytes of what waits, about.
+    bytes: usize,
+    /// Bytes of what was taken and is not gone yet.
+    taken_bytes: usize,
     serving: bool,
     closed: bool,
 }
@@ -93,7 +97,7 @@ impl Queue {
     pub fn more(&self) -> Option<Vec<Out>> {
         let mut state = self.state();
         if state.outs.is_empty() {
-            (state.serving, state.taken) = (false, 0);
+            (state.serving, state.taken, state.taken_bytes) = (false, 0, 0);
             return None;
         }
         Some(state.take())
@@ -104,11 +108,14 @@ impl Queue {
         let mut state = self.state();
         state.closed = true;
         state.outs = Vec::new();
+        state.bytes = 0;
     }
 
     /// Forgets everything that waits except answers.
     fn keep_answers(&self) {
-        self.state().outs.retain(Out::is_answer);
+        let mut state = self.state();
+        state.outs.retain(Out::is_answer);
+        state.bytes = state.outs.iter().map(Out::held_bytes).sum();
     }
 
     /// Nothing waits or is being served, and nobody can send any more.
@@ -121,6 +128,12 @@ impl Queue {
     /// Batches that wait.
     pub fn len(&self) -> usize {
         self.state().batches
+    }
+
+    /// Whether so many bytes wait that nothing should be asked for that adds to them.
+    pub fn is_crowded(&self) -> bool {
+        let state = self.state();
+        state.bytes + state.taken_bytes > limits::OUTBOX_BYTES_MAX
     }
 
     /// Whether none waits.
@@ -138,6 +151,7 @@ impl Queue {
             return Err(Refused::Full);
         }
         state.batches += 1;
+        state.bytes += batch.iter().map(Out::held_bytes).sum::<usize>();
         if state.outs.is_empty() {
             std::mem::swap(&mut state.outs, batch);
         } else {
@@ -150,6 +164,7 @@ impl Queue {
 impl State {
     fn take(&mut self) -> Vec<Out> {
         self.taken = std::mem::take(&mut self.batches);
+        self.taken_bytes = std::mem::take(&mut self.bytes);
         std::mem::take(&mut self.outs)
     }
 }
@@ -192,6 +207,20 @@ impl Outbox {
             self.tell();
         }
         Ok(())
+    }
+
+    /// Queues something that may be lost, and tells at once; not where much waits already.
+    pub(crate) fn offer(&self, out: Out) -> Result<(), Refused> {
+        if self.unread_bytes() > limits::OUTBOX_BYTES_MAX / 2 {
+            return Err(Refused::Full);
+        }
+        self.send(vec![out])
+    }
+
+    /// Bytes that wait to be read or are being written, about.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        let state = self.0.queue.state();
+        state.bytes + state.taken_bytes
     }
 
     /// How many more batches it takes.
@@ -310,7 +339,7 @@ impl Inbox {
         if state.outs.is_empty() {
             return Err(if over { Nothing::Ever } else { Nothing::Yet });
         }
-        state.batches = 0;
+        (state.batches, state.bytes) = (0, 0);
         Ok(std::mem::take(&mut state.outs))
     }
 

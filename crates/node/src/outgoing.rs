@@ -1,5 +1,6 @@
 //! Committed events on their way out: runs that go to the same recipients, encoded once for all of them.
 
+use crate::budget::{Account, Charge};
 use bytes::Bytes;
 use rialto_engine::{EventRecord, Route};
 use rialto_model::{Event, Seq};
@@ -52,6 +53,10 @@ pub struct Run {
     tracked: bool,
     book: u64,
     framings: Framings,
+    /// Bytes of its events, about.
+    bytes: usize,
+    /// Counts them for as long as a reader holds the run.
+    held: Option<Charge>,
 }
 
 /// How a carrier marks where a text begins. The type names the framing: blocks are shared among those who use the same one.
@@ -110,6 +115,11 @@ impl Run {
 
     pub(crate) fn len(&self) -> usize {
         self.records.len()
+    }
+
+    /// Whether its events can be read from the log later.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.records.iter().all(|record| record.stored)
     }
 
     pub(crate) fn is_tracked(&self) -> bool {
@@ -172,6 +182,11 @@ impl Part {
         self.run.attempt()
     }
 
+    /// Bytes that whoever holds it keeps in memory, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.run.bytes
+    }
+
     /// Bytes of its texts, about.
     pub fn bytes(&self) -> usize {
         self.records().iter().map(|r| r.event.json_len()).sum()
@@ -191,26 +206,32 @@ impl Part {
     }
 }
 
-/// Puts committed events together into runs, in order.
-pub(crate) fn runs(events: Vec<Outgoing>) -> Vec<Arc<Run>> {
+/// Puts committed events together into runs, in order. They are charged to `account` for as long as anybody holds them.
+pub(crate) fn runs(events: Vec<Outgoing>, account: &Arc<Account>) -> Vec<Arc<Run>> {
     let mut runs: Vec<Run> = Vec::new();
-    let mut bytes = 0;
     for Outgoing { record, tracked, book } in events {
         let size = record.event.weight();
         let open = runs.last_mut().filter(|run| {
             (run.tracked, run.book) == (tracked, book)
                 && run.len() < RUN_EVENTS_MAX
-                && bytes < RUN_BYTES_MAX
+                && run.bytes < RUN_BYTES_MAX
                 && run.records.last().is_some_and(|last| goes_on(last, &record))
         });
         match open {
-            Some(run) => run.records.push(record),
+            Some(run) => {
+                run.records.push(record);
+                run.bytes += size;
+            }
             None => {
-                bytes = 0;
-                runs.push(Run { records: vec![record], tracked, book, framings: Framings::default() });
+                let framings = Framings::default();
+                runs.push(Run { records: vec![record], tracked, book, framings, bytes: size, held: None });
             }
         }
-        bytes += size;
+    }
+    for run in &mut runs {
+        let mut held = account.owe();
+        held.resize(run.bytes);
+        run.held = Some(held);
     }
     runs.into_iter().map(Arc::new).collect()
 }
@@ -253,6 +274,10 @@ mod tests {
         Outgoing { record: Arc::new(record), tracked: true, book }
     }
 
+    fn account() -> Arc<Account> {
+        crate::budget::Accounts::default().mail().clone()
+    }
+
     struct Angles;
 
     impl Framing for Angles {
@@ -277,7 +302,7 @@ mod tests {
 
     #[test]
     fn each_framing_gets_its_own_bytes_and_shares_them() {
-        let run = runs((1..=3).map(|s| event(s, 1, 2, usize::try_from(s).unwrap(), 0)).collect()).remove(0);
+        let run = runs((1..=3).map(|s| event(s, 1, 2, usize::try_from(s).unwrap(), 0)).collect(), &account()).remove(0);
         let all = run.part(3);
         let texts: Vec<String> = all.texts().map(|t| String::from_utf8(t.to_vec()).unwrap()).collect();
         let angles: String = texts.iter().map(|t| format!("<{}>{t}", t.len())).collect();
@@ -296,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_where_recipients_may_differ_and_where_it_is_large() {
-        let lens = |events: Vec<Outgoing>| runs(events).iter().map(|r| r.len()).collect::<Vec<_>>();
+        let lens = |events: Vec<Outgoing>| runs(events, &account()).iter().map(|r| r.len()).collect::<Vec<_>>();
         assert_eq!(lens((1..=3).map(|s| event(s, 1, 2, 1, 0)).collect()), [3]);
         assert_eq!(lens(vec![event(1, 1, 2, 1, 0), event(2, 3, 2, 1, 0), event(3, 3, 4, 1, 0)]), [1, 1, 1]);
         assert_eq!(lens(vec![event(1, 1, 2, 1, 0), event(2, 1, 2, 1, 1)]), [1, 1]);
@@ -307,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_part_is_the_front_of_the_shared_block() {
-        let run = runs((1..=3).map(|s| event(s, 1, 2, 1, 0)).collect()).remove(0);
+        let run = runs((1..=3).map(|s| event(s, 1, 2, 1, 0)).collect(), &account()).remove(0);
         let all = run.part(3);
         let texts: Vec<String> = all.texts().map(|t| String::from_utf8(t.to_vec()).unwrap()).collect();
         let expected: String = texts.iter().map(|t| format!("<{}>{t}", t.len())).collect();

@@ -88,9 +88,10 @@ fn viewer_of(lens: &Lens) -> IndexViewer {
     let all = 0..=Seq::MAX >> 24;
     let see = |stream: u64| StreamView { stream, seqs: all.clone() };
     let mut streams = vec![see(PUBLIC)];
-    streams.extend(lens.channels().iter().filter_map(|c| stream_number(StreamKey::Channel(*c))).map(see));
+    streams.extend(lens.channels().iter().filter_map(|c| stream_number(StreamKey::Channel(c))).map(see));
     streams.extend(lens.groups().iter().filter_map(|g| stream_number(StreamKey::Group(*g))).map(see));
-    streams.extend(lens.member().and_then(|m| stream_number(StreamKey::Inbox(m))).map(see));
+    let inboxes = lens.member().into_iter().chain(lens.claimable().iter().copied());
+    streams.extend(inboxes.filter_map(|m| stream_number(StreamKey::Inbox(m))).map(see));
     IndexViewer { member: lens.member().map(u64::from), operator: lens.is_operator(), streams }
 }
 

@@ -4,11 +4,12 @@
 //! Invariant: nothing is answered before its batch is committed, and batches finish in order.
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
-mod acks;
+pub(crate) mod acks;
 mod checks;
 mod commit;
 mod gather;
 mod intake;
+pub use intake::too_much_at_once;
 pub(crate) mod load;
 mod look;
 mod named;
@@ -20,8 +21,9 @@ mod recover;
 mod workspace;
 
 use crate::blobs::Blobs;
+use crate::budget::Charge;
 use crate::clock::NetworkClock;
-use crate::command::{Answered, Command, Found, PageAnswer, Reply, StateAt};
+use crate::command::{Answered, Command, Located, PageAnswer, Reply, StateAt};
 use crate::delivery::Sessions;
 use crate::host::Host;
 use crate::metrics::Counters;
@@ -35,7 +37,9 @@ use named::BlobChanges;
 use park::{Given, Lane, Source};
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
-use rialto_engine::{Caller, Clock, Effect, Effects, Engine, EventRecord, Principal, Record, SessionRef, Viewer};
+use rialto_engine::{
+    Caller, Clock, Effect, Effects, Engine, EventRecord, Latest, Principal, Record, SessionRef, Viewer,
+};
 use rialto_model::event::Beginning;
 use rialto_model::{ErrorCode, Fault, Millis, Seq};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
@@ -52,8 +56,6 @@ const FLIGHTS_MAX: usize = 2;
 const BATCH_EVENTS: usize = 8192;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
 const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
-/// Bytes of them kept at hand.
-const RECENT_BYTES: usize = 32 << 20;
 /// Answers from outside that wait for the task; who finds out more waits.
 const ANSWERS_WAITING: usize = 64;
 
@@ -69,6 +71,7 @@ enum Then {
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
+    Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
     Save(oneshot::Sender<StateAt>, Vec<u8>),
 }
@@ -116,6 +119,8 @@ pub(crate) struct Task {
     fx: Effects,
     /// How the event before began.
     beginning: Beginning,
+    /// Bytes of responses that still fit into the answer to the batch that is being decided.
+    response_room: usize,
     /// How many of the effects belong to accepted inputs.
     decided_after: usize,
     /// Decided and applied, not yet handed to the log.
@@ -139,6 +144,8 @@ pub(crate) struct Task {
     events: Vec<Outgoing>,
     recent: VecDeque<Arc<EventRecord>>,
     recent_bytes: usize,
+    /// Counts them for the node.
+    recent_held: Charge,
     recent_ids: HashMap<u64, Seq>,
     committed: Seq,
     last_lsn: u64,
@@ -167,6 +174,8 @@ pub(crate) struct Task {
     pub(crate) blobs: Arc<Blobs>,
     blob_changes: BlobChanges,
     validators: Arc<Validators>,
+    /// Acks whose ids are being looked up in the store.
+    acks_looked_up: usize,
     /// When tokens were last shown, wall clock, since the start.
     tokens_shown: HashMap<[u8; 32], Millis>,
 }
@@ -206,6 +215,7 @@ impl Task {
         let life = host.seed();
         let clock = NetworkClock::resume(host.clock(), engine.state.monotonic());
         let open = Batch::new(shared.number);
+        let recent_held = shared.directory.accounts.recent().owe();
         let committed = engine.state.book.head;
         let _ = head.send(committed);
         Task {
@@ -229,6 +239,7 @@ impl Task {
             next_flight: 0,
             fx: Effects::default(),
             beginning: Beginning::default(),
+            response_room: rialto_model::limits::BATCH_RESPONSE_BYTES_MAX,
             decided_after: 0,
             open,
             spoiled: None,
@@ -242,6 +253,7 @@ impl Task {
             events: Vec::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
+            recent_held,
             recent_ids: HashMap::new(),
             committed,
             last_lsn,
@@ -262,6 +274,7 @@ impl Task {
             blobs,
             blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
+            acks_looked_up: 0,
             tokens_shown: HashMap::new(),
         }
     }
@@ -332,7 +345,7 @@ impl Task {
     }
 
     fn other(&mut self, command: Command, now: Clock) {
-        if let Command::Page { caller, .. } | Command::View { caller, .. } = &command {
+        if let Command::Page { caller, .. } | Command::View { caller, .. } | Command::Latest { caller, .. } = &command {
             self.token_shown(caller.bearer.as_ref(), now);
         }
         match command {
@@ -341,13 +354,6 @@ impl Task {
                 let frame = self.keyed(&caller, &key, frame, now);
                 let caller = Arc::new(Caller { keyed: true, ..caller.as_ref().clone() });
                 self.emit(0, &caller, Texts::one(frame), Reply::Once(reply), now);
-            }
-            Command::Ack { caller, ids, up_to, reply } => {
-                let result = self.member_of(&caller, now).and_then(|member| {
-                    let request = self.ack_request(&ids, up_to.as_deref(), true)?;
-                    Ok(self.ack(member, &request, now))
-                });
-                self.count(reply, result);
             }
             Command::AckThese { caller, request, reply } => {
                 let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
@@ -362,20 +368,29 @@ impl Task {
                 let answer = self.page(&caller, view, &filter, position, (max, wanted), asks, now);
                 self.answer_read(Then::Page(reply, answer), now);
             }
+            Command::Latest { caller, filter, after, reply } => {
+                let through = self.committed;
+                let latest = self.viewer_of(&caller, now);
+                let latest = latest.and_then(|v| self.engine.state.latest_per_channel(v, &filter, after, through));
+                self.answer_read(Then::Latest(reply, latest), now);
+            }
             Command::Shown { member, seqs } => self.sessions.show(member, seqs),
             Command::Admitted { caller, reply } => {
                 let _ = reply.send(self.viewer_of(&caller, now).map(drop));
             }
-            Command::Find { id, reply } => {
-                let seq = self.find(&id).map(|found| found.map(|r| r.event.seq).filter(|seq| *seq <= self.committed));
-                let purged = self.engine.state.book.purged;
-                let _ = reply.send(seq.map(|seq| Found { seq, purged }));
+            Command::Locate { member, ids, reply } => {
+                let may = member.map_or(Ok(()), |caller| self.member_of(&caller, now).map(drop));
+                let _ = reply.send(may.map(|()| Located {
+                    places: ids.iter().map(|id| self.whereabouts(id)).collect(),
+                    committed: self.committed,
+                    purged: self.engine.state.book.purged,
+                }));
             }
             Command::Watch { connection, caller, outbox } => {
                 if let Ok(viewer) = self.viewer_of(&caller, now) {
                     let member = match viewer {
                         Viewer::Member(id) => Some(id),
-                        Viewer::Operator | Viewer::Reader => None,
+                        Viewer::Operator | Viewer::Reader { .. } => None,
                     };
                     self.sessions.watch(connection, member, outbox);
                 }
@@ -509,7 +524,9 @@ impl Task {
                 self.engine.live.touch(id, now);
                 Ok(Viewer::Member(id))
             }
-            Principal::Holder { .. } if self.engine.state.book.settings.bare_reads => Ok(Viewer::Reader),
+            Principal::Holder { .. } if self.engine.state.book.settings.bare_reads => {
+                Ok(Viewer::Reader { manages: self.engine.state.may_manage(caller, now) })
+            }
             Principal::Holder { .. } => {
                 Err(Fault::new(ErrorCode::Unauthenticated, "say who reads: join, then show the session id"))
             }
@@ -532,6 +549,10 @@ impl Task {
 
     /// How long until a question is given up or a deadline passes.
     fn next_due(&self) -> Option<Duration> {
+        if !self.checks.is_quiet() {
+            // Answers came and wait for the next batch.
+            return Some(Duration::ZERO);
+        }
         let deadline = self.engine.next_deadline(self.ticked_at);
         let due = self.next_question_due().into_iter().chain(deadline).min()?;
         Some(Duration::from_millis(due.saturating_sub(self.clock.now().steady)))
@@ -546,6 +567,8 @@ impl Task {
         self.ticked_at = now.steady;
         self.give_up_questions(now);
         self.forget_shown(now);
+        self.probe_silent(now);
+        self.share_recent();
         self.engine.tick(now, &mut self.fx);
         let _ = self.decided(Ok(()));
         let (repeated, given_up) = self.sessions.retry(&self.engine.state, now.steady);

@@ -373,7 +373,8 @@ async fn join_seed(network: &Network, name: &str) -> Result<(), String> {
 #[tokio::test]
 async fn a_guests_first_event_waits_and_joins_it() {
     let (node, network) = network().await;
-    let (token, _) = node.add_token(&network, None, None, None, None).await.unwrap();
+    let (token, added) = node.make_token(None, None, None, None).unwrap();
+    network.admin(AdminOp::AddToken(added)).await.unwrap();
     let mut server = Stream::of(&network, "agent:server").await;
     server.serve(guard()).await;
     let guest = Arc::new(Caller {
@@ -649,5 +650,70 @@ async fn transforms_change_what_a_tool_is_given_before_it_is_checked() {
     assert_eq!(alice.next().await, ok("c1"));
     let Heard::Delivered(call) = owner.next().await else { panic!("no call") };
     assert_eq!(call["payload"]["n"], json!(5));
+    node.stop().await;
+}
+
+/// Everything of sixteen senders, as much as each may have waiting, is let go at once when the mod they wait for goes: more than the log
+/// takes in one batch.
+#[tokio::test]
+async fn what_waited_is_let_go_in_pieces_when_its_mod_goes() {
+    let (node, network) = network().await;
+    let mut server = Stream::of(&network, "agent:server").await;
+    server.serve(json!({ "name": "t", "mode": "transform", "intercepts": ["app.*"], "deadline_ms": 30_000 })).await;
+    let pad = "x".repeat(900 << 10);
+    let heavy = |id: String| json!({ "id": id, "type": "app.note", "target": "core", "payload": { "pad": pad } });
+    let mut waiting = tokio::task::JoinSet::new();
+    let senders = 14;
+    for n in 0..senders {
+        let caller = join(&network, &format!("agent:s{n}")).await;
+        let texts = (0..4).map(|i| heavy(format!("{n}-{i}")).to_string()).collect();
+        let network = network.clone();
+        waiting.spawn(async move { network.emit(&caller, texts).await.unwrap() });
+    }
+    for _ in 0..senders {
+        server.check().await;
+    }
+    network.close_stream(server.connection).await;
+    let answers: Vec<_> = waiting.join_all().await.into_iter().flatten().collect();
+    assert_eq!(answers.len(), senders * 4);
+    for answer in &answers {
+        assert!(answer.result.is_ok(), "{:?}", answer.result.as_ref().err());
+    }
+    // The network is what it was.
+    let bob = join(&network, "agent:bob").await;
+    try_send(&network, &bob, json!({ "type": "other.note", "target": "core" })).await.unwrap();
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn mod_timeouts_max_suspends_a_mod_until_it_answers_a_probe() {
+    let (node, network) = network().await;
+    let mut server = Stream::of(&network, "agent:server").await;
+    let mut alice = Stream::of(&network, "agent:alice").await;
+    server.serve(json!({ "name": "g", "mode": "guard", "intercepts": ["app.*"], "deadline_ms": 50 })).await;
+    let suspended = || network.mod_counters().read().iter().any(|(_, counts)| counts.suspended);
+    for n in 0..limits::MOD_TIMEOUTS_MAX {
+        assert!(!suspended());
+        alice.send(&[note(&format!("t{n}"), "core")]).await;
+        assert_eq!(server.check().await["event"]["id"], json!(format!("t{n}")));
+        assert_eq!(alice.next().await, refused(&format!("t{n}"), "mod_failed"));
+    }
+    // It stays closed, and nobody waits for it: it is not even asked.
+    assert!(suspended());
+    let caller = join(&network, "agent:bob").await;
+    let answers = network.emit(&caller, note("closed", "core").to_string().into()).await.unwrap();
+    let fault = answers[0].result.as_ref().unwrap_err();
+    assert_eq!(fault.code.as_str(), "mod_failed");
+    assert!(fault.message.contains("mod/g") && fault.message.contains("suspended"), "{}", fault.message);
+    // What comes next is a probe; once it is answered the mod is asked again.
+    let probe = server.check().await;
+    assert_eq!((&probe["event"]["type"], &probe["mod"]), (&json!("rialto.mod.probe"), &json!("mod/g")));
+    assert_eq!(server.say(&probe["ticket"], json!({ "verdict": "pass" })).await, None);
+    assert!(!suspended());
+    alice.send(&[note("open", "core")]).await;
+    let check = server.check().await;
+    assert_eq!(check["event"]["id"], json!("open"));
+    server.verdict(&check["ticket"], json!({ "verdict": "pass" })).await;
+    assert_eq!(alice.next().await, ok("open"));
     node.stop().await;
 }

@@ -5,7 +5,10 @@
 mod lines;
 pub mod modprocess;
 mod patience;
+mod places;
 pub mod stdio;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 
 use axum::body::Body;
@@ -18,41 +21,42 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
+use places::{Place, Places};
 use rialto_model::limits;
-use rialto_openagents::{Beneath, Door};
+use rialto_openagents::{Beneath, Door, Standing};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Headers must have arrived within this time.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// A connection may wait this long for its next request.
-const IDLE_AT_MOST: Duration = Duration::from_secs(75);
-const PATIENCE: Patience = Patience { headers: HEADERS_WITHIN, idle: IDLE_AT_MOST };
+/// Connections may finish what they do for this long after a stop, and say goodbye for as long when nothing is asked any more.
+const GRACE: Duration = Duration::from_secs(5);
+const PATIENCE: Patience = Patience {
+    headers: Duration::from_secs(limits::HEADER_SECONDS_MAX),
+    idle: Duration::from_secs(limits::IDLE_SECONDS_MAX),
+    unread: Duration::from_secs(limits::UNREAD_SECONDS_MAX),
+    goodbye: GRACE,
+};
 /// HTTP/2 peers are pinged after this long of silence …
 const PING_AFTER: Duration = Duration::from_secs(20);
 /// … and given up after this long.
 const PONG_WITHIN: Duration = Duration::from_secs(40);
-/// Connections may finish what they do for this long after a stop.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What answers the requests of a listener.
 pub trait Face:
     Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send> + Send + 'static
 {
     /// What answers the requests of one connection.
-    fn for_peer(&self, peer: IpAddr) -> Self;
+    fn for_peer(&self, peer: IpAddr, standing: Standing) -> Self;
 }
 
 impl Face for Door {
-    fn for_peer(&self, peer: IpAddr) -> Door {
-        Door::for_peer(self, peer)
+    fn for_peer(&self, peer: IpAddr, standing: Standing) -> Door {
+        Door::for_peer(self, peer, standing)
     }
 }
 
@@ -83,7 +87,7 @@ impl Listener {
     /// Serves until `stop` fires, then lets connections finish for a moment.
     pub async fn serve<F: Face>(self, face: F, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(self.connections_max));
+        let places = Places::new(self.connections_max);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -98,12 +102,17 @@ impl Listener {
                     continue;
                 }
             };
-            let Ok(place) = places.clone().try_acquire_owned() else {
+            let Some((place, standing)) = places.take() else {
                 tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };
-            let (tls, face, stop) = (self.tls.clone(), face.for_peer(peer.ip()), stop.clone());
-            connections.spawn(accept(stream, tls, face, place, stop));
+            let (tls, face, stop) = (self.tls.clone(), face.for_peer(peer.ip(), standing.clone()), stop.clone());
+            connections.spawn(async move {
+                tokio::select! {
+                    () = accept(stream, tls, face, (place, standing.clone()), stop) => {}
+                    () = standing.dismissed() => tracing::debug!("a connection without a credential left for another"),
+                }
+            });
         }
         connections.close();
         let _ = tokio::time::timeout(GRACE, connections.wait()).await;
@@ -115,15 +124,15 @@ async fn accept<F: Face>(
     stream: TcpStream,
     tls: Option<tls::Acceptor>,
     face: F,
-    place: OwnedSemaphorePermit,
+    (place, standing): (Place, Standing),
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
     let place = Arc::new(place);
     match tls {
-        None => serve(stream, face, Beneath { unwrap: Some(bare), place }, stop).await,
-        Some(tls) => match tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, face, Beneath { unwrap: None, place }, stop).await,
+        None => serve(stream, face, Beneath { unwrap: Some(bare), place, standing }, stop).await,
+        Some(tls) => match tokio::time::timeout(PATIENCE.headers, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve(stream, face, Beneath { unwrap: None, place, standing }, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -142,10 +151,14 @@ where
     builder
         .http2()
         .timer(TokioTimer::new())
+        // What a client may send ahead of its reader. The library ends a connection whose unread frames are small and many, by a budget of
+        // half of the connection's window; a single stream of small messages, however small, stays within it.
+        .initial_stream_window_size(limits::STREAM_AHEAD_BYTES_MAX)
+        .initial_connection_window_size(limits::CONNECTION_AHEAD_BYTES_MAX)
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service) = patience::watch(stream, face, PATIENCE, beneath);
+    let (stream, service, shared) = patience::watch(stream, face, PATIENCE, beneath);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;
@@ -161,6 +174,7 @@ where
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
+            () = shared.enough(), if !stopping => connection.as_mut().graceful_shutdown(),
         }
     }
 }

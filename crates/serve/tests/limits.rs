@@ -61,7 +61,10 @@ async fn connections_beyond_connections_max_are_closed() {
     let mut kept = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.addr).await.unwrap();
-        stream.write_all(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.addr).as_bytes()).await.unwrap();
+        // Whoever shows a credential keeps its place.
+        let admin = server.node.admin_secret().expose().to_owned();
+        let ask = format!("GET /health HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {admin}\r\n\r\n", server.addr);
+        stream.write_all(ask.as_bytes()).await.unwrap();
         let mut byte = [0; 1];
         stream.read_exact(&mut byte).await.unwrap();
         kept.push(stream);

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Server;
+use rialto_model::limits;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -225,6 +226,95 @@ async fn who_may_make_a_workspace_and_what_is_not_offered() {
     {
         let (status, answer) = ask(&server, "GET", path, "", Value::Null).await;
         assert_eq!((status, answer["code"] != json!(0)), (501, true), "{path}: {answer}");
+    }
+    end(server).await;
+}
+
+#[tokio::test]
+async fn lists_without_a_page_are_capped_and_say_that_there_is_more() {
+    let server = common::server(100).await;
+    let Made { id, token, .. } = made(&server).await;
+    let network = server.node.network(&id).unwrap();
+    let bearer = rialto_node::identity::sha256(token.trim_start_matches("X-Workspace-Token: "));
+    let caller = std::sync::Arc::new(rialto_node::Caller {
+        bearer: Some(bearer),
+        claimed: Some("openagents:max".into()),
+        dialect: Some(rialto_node::Dialect::Compat),
+        ..rialto_node::Caller::default()
+    });
+    let count = limits::LIST_ROWS_MAX + 5;
+    let create = |i: usize| {
+        let payload = json!({ "name": format!("c{i}") });
+        json!({ "type": "network.channel.create", "target": "core", "payload": payload }).to_string().into_bytes()
+    };
+    let texts: Vec<Vec<u8>> = (0..count).map(create).collect();
+    let answers = network.emit(&caller, texts.iter().map(Vec::as_slice).collect()).await.unwrap();
+    assert!(answers.iter().all(|a| a.result.is_ok()), "{:?}", answers.iter().find_map(|a| a.result.clone().err()));
+    let rows = |answer: &Value| answer["channels"].as_array().unwrap().len();
+    let get = async |path: String| data(&server, "GET", &path, &token, Value::Null).await;
+    // Compat discovery: objects, so many, and a cursor for the rest; the general channel and the first session count too.
+    let roster = get(format!("/v1/discover?network={id}")).await;
+    assert_eq!((rows(&roster), &roster["has_more"]), (limits::LIST_ROWS_MAX, &json!(true)));
+    assert!(roster["channels"][0]["participants"].is_array(), "{}", roster["channels"][0]);
+    let after = roster["next"]["channels"].as_str().unwrap();
+    let rest = get(format!("/v1/discover?network={id}&include=channels&after={after}")).await;
+    assert_eq!((rows(&rest), rest.get("has_more")), (count + 2 - limits::LIST_ROWS_MAX, None));
+    // Newest events.
+    let newest = get(format!("/v1/events/latest-per-channel?network={id}")).await;
+    let channels = newest["channels"].as_object().unwrap();
+    assert_eq!((channels.len(), &newest["has_more"]), (limits::LIST_ROWS_MAX, &json!(true)));
+    assert!(channels.iter().all(|(name, event)| event["target"] == format!("channel/{name}")));
+    let said = json!({ "type": "workspace.message.posted", "target": "channel/c7", "payload": { "content": "hi" } });
+    network.emit(&caller, said.to_string().into()).await.unwrap().remove(0).result.unwrap();
+    let newest = get(format!("/v1/events/latest-per-channel?network={id}&type=workspace.message")).await;
+    let channels = newest["channels"].as_object().unwrap();
+    assert_eq!(channels.keys().collect::<Vec<_>>(), ["c7"]);
+    assert_eq!((&channels["c7"]["payload"]["content"], newest.get("has_more")), (&json!("hi"), None));
+    // Pages of channels, and those of the workspace.
+    for path in [format!("/v1/channels?network={id}&"), format!("/v1/workspaces/{id}/channels?")] {
+        let first = get(path.trim_end_matches(['?', '&']).to_owned()).await;
+        assert_eq!((rows(&first), &first["has_more"]), (limits::LIST_ROWS_MAX, &json!(true)), "{path}");
+        let rest = get(format!("{path}after={}", first["next"].as_str().unwrap())).await;
+        assert_eq!(rows(&rest) + rows(&first), count + 2, "{path}");
+    }
+    assert_eq!(
+        refused(&server, "GET", &format!("/v1/channels?network={id}&limit=0"), &token, Value::Null).await.0,
+        400
+    );
+    let one = get(format!("/v1/workspaces/{id}/channels/c{}", count - 1)).await;
+    assert_eq!(one["name"], json!(format!("c{}", count - 1)));
+    end(server).await;
+}
+
+#[tokio::test]
+async fn open_workspaces_per_minute_max_and_open_workspaces_max() {
+    let clock = std::sync::Arc::new(rialto_node::clock::DrivenClock::at(1_767_225_600_000));
+    let server = common::server_on(rialto_node::Host::simulated(clock.clone(), 7)).await;
+    let error = |answer: &Value| {
+        let found = ["data", "error"].into_iter().map(|key| answer[key].clone()).find(|e| e["code"].is_string());
+        found.unwrap_or_else(|| panic!("{answer}"))
+    };
+    let wish = |n: usize| json!({ "name": format!("w{n}") });
+    for n in 0..limits::OPEN_WORKSPACES_MAX {
+        if n.is_multiple_of(limits::OPEN_WORKSPACES_PER_MINUTE_MAX) && n > 0 {
+            let (status, answer) = ask(&server, "POST", "/v1/workspaces", "", wish(n)).await;
+            assert_eq!((status, &error(&answer)["code"]), (429, &json!("rate_limited")), "{answer}");
+            let wait = error(&answer)["details"]["retry_after_ms"].as_u64().unwrap();
+            assert!((1..=60_000).contains(&wait), "{wait}");
+            clock.pass(wait);
+        }
+        data(&server, "POST", "/v1/workspaces", "", wish(n)).await;
+        clock.pass(1);
+    }
+    clock.pass(60_000);
+    let (status, answer) = ask(&server, "POST", "/v1/workspaces", "", wish(1000)).await;
+    let details = json!({ "scope": "node", "limit": limits::OPEN_WORKSPACES_MAX });
+    let error = error(&answer);
+    assert_eq!((status, &error["code"], &error["details"]), (429, &json!("network_full"), &details));
+    // Who shows that it is the operator is not bound by this.
+    let operator = format!("Authorization: Bearer {}", server.node.admin_secret().expose());
+    for n in 0..=limits::OPEN_WORKSPACES_PER_MINUTE_MAX {
+        data(&server, "POST", "/v1/workspaces", &operator, wish(2000 + n)).await;
     }
     end(server).await;
 }

@@ -16,5 +16,12 @@ pub mod crowd;
     reason = "the parts of a test fail as the test does"
 )]
 pub mod harness;
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the parts of a test fail as the test does"
+)]
+pub mod load;
 #[allow(clippy::indexing_slicing, reason = "a script names networks and members by number")]
 pub mod world;

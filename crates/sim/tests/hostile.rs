@@ -469,6 +469,23 @@ async fn foreign_hosts_and_origins_are_refused_before_anything_else() {
         let answer = http.request("GET", "/health").header("origin", origin).send().await;
         check_refusal(&answer, "origin_forbidden", origin);
     }
+    // What begins or ends like a host of ours is none.
+    for host in
+        ["[::1].evil.example", "localhost:evil.example", "localhost:80:80", "evil.example@localhost", "[localhost]", ""]
+    {
+        check_refusal(&http.request("GET", "/health").host(host).send().await, "origin_forbidden", host);
+    }
+    for host in ["l\u{f6}calhost", "localhost\u{ff0e}", "\u{ff11}27.0.0.1"] {
+        check_refusal(&http.request("GET", "/health").host(host).send().await, "origin_forbidden", host);
+    }
+    // RFC 9112: exactly one.
+    for hosts in ["", "host: localhost\r\nhost: localhost\r\n", "host: localhost\r\nhost: evil.example\r\n"] {
+        let mut http = server.http();
+        http.raw(format!("GET /health HTTP/1.1\r\n{hosts}\r\n").as_bytes()).await.unwrap();
+        let answer = soon("an answer", http.answer()).await.unwrap();
+        assert_eq!(answer.status, 400, "{hosts:?}: {answer:?}");
+        check_refusal(&answer, "invalid_argument", hosts);
+    }
     let path = format!("/ws/{}", network.id);
     let refused = Ws::open(server.address(), &path, &[("origin", "https://evil.example")]).await.unwrap_err();
     assert_eq!(refused.0, 403);
@@ -532,6 +549,13 @@ async fn headers_that_are_huge_or_slow() {
     assert_eq!(answer.status, 431, "{answer:?}");
     let mut slow = server.http();
     slow.raw(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: ").await.unwrap();
+    // A body that does not come has as long.
+    let mut slow_body = server.http();
+    let head = format!(
+        "POST /v1/ws/{}/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\ncontent-length: 1000\r\n\r\n{{",
+        network.id, neighbours.from
+    );
+    slow_body.raw(head.as_bytes()).await.unwrap();
     // An idle connection is kept much longer than a half-sent header.
     let mut idle = server.http();
     assert_eq!(idle.get("/health", "").await.status, 200);
@@ -540,6 +564,8 @@ async fn headers_that_are_huge_or_slow() {
     assert!(slow.closed().await);
     let took = started.elapsed();
     assert!((Duration::from_secs(8)..Duration::from_secs(20)).contains(&took), "closed after {took:?}");
+    let answer = soon("the end of patience with a body", slow_body.answer()).await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (408, "timeout"), "{answer:?}");
     let reused = idle.request("GET", "/health").try_send().await;
     assert_eq!(reused.unwrap().status, 200, "an idle connection was closed after {took:?}");
     neighbours.talk(&server).await;

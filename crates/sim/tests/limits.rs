@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use rialto_model::ErrorCode;
 use rialto_model::limits::{
-    BAD_FRAMES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, CONNECTIONS_MAX, EVENT_BYTES_MAX, HEADER_BYTES_MAX,
-    IDEMPOTENCY_KEY_CHARS_MAX, INPUT_QUEUE_MAX, NETWORKS_MAX, OUTBOX_FRAMES_MAX, PAGE_BYTES_MAX, PAGE_EVENTS_DEFAULT,
-    PAGE_EVENTS_MAX, RING_EVENTS_MAX, SCAN_EVENTS_MAX, UNANSWERED_EVENTS_MAX, WAIT_SECONDS_MAX,
+    BAD_FRAMES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BATCH_RESPONSE_BYTES_MAX, CONNECTIONS_MAX, EVENT_BYTES_MAX,
+    HEADER_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, INPUT_QUEUE_MAX, NETWORKS_MAX, OUTBOX_FRAMES_MAX, PAGE_BYTES_MAX,
+    PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX, RING_EVENTS_MAX, SCAN_EVENTS_MAX, UNANSWERED_EVENTS_MAX, WAIT_SECONDS_MAX,
 };
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Node, NodeConfig, Out, Texts};
@@ -173,6 +173,33 @@ async fn history_reads_are_bounded() {
     let answer = http.get(&format!("{path}?view=log&type=test.note&limit=500&after=seq:{made}"), &session).await;
     assert!(answer.body.len() < PAGE_BYTES_MAX + 2 * EVENT_BYTES_MAX, "{} bytes", answer.body.len());
     assert_eq!(answer.data()["has_more"], true);
+}
+
+/// Sixty members who say much of themselves: each list of them is a large response, and a batch asks for many.
+#[tokio::test]
+async fn batch_response_bytes_max() {
+    let server = Server::start().await;
+    let network = server.main();
+    let (members, text) = (60, "d".repeat(15_000));
+    let mut http = server.http();
+    let mut session = String::new();
+    for n in 0..members {
+        session = server.join(&network, &format!("agent:m{n}")).await;
+        let said = json!({ "type": "network.agent.announce", "target": "agent:broadcast", "payload": { "description": text } });
+        http.post(&format!("/v1/ws/{}/events", network.id)).bearer(&session).json(&said).await.data();
+    }
+    let asks: Vec<Value> =
+        (0..50).map(|n| json!({ "id": format!("d{n}"), "type": "network.agent.discover", "target": "core" })).collect();
+    let path = format!("/v1/ws/{}/events", network.id);
+    let results = http.post(&path).bearer(&session).json(&json!(asks)).await.data()["results"].clone();
+    let answered = results.as_array().unwrap().iter().take_while(|r| r["ok"] == true).count();
+    assert!(answered > 0 && answered <= BATCH_RESPONSE_BYTES_MAX / (members * text.len()) + 1, "{answered}");
+    let refused: Vec<&Value> = results.as_array().unwrap().iter().skip(answered).collect();
+    assert!(refused.iter().all(|r| r["error"]["code"] == "too_large"), "{refused:?}");
+    assert_eq!(refused[0]["error"]["details"]["limit"], BATCH_RESPONSE_BYTES_MAX);
+    // Asked for in another batch, it is answered.
+    let alone = http.post(&path).bearer(&session).json(&asks[49]).await.data();
+    assert!(alone["response"].to_string().len() > members * text.len());
 }
 
 #[tokio::test]
@@ -342,7 +369,8 @@ async fn connections_max() {
     soon("all places are taken", async {
         loop {
             let mut http = server.http();
-            match http.request("GET", "/health").try_send().await {
+            // Whoever shows a credential keeps its place; others have only a part of them (see tests/hostile_load).
+            match http.request("GET", "/health").bearer(&server.admin()).try_send().await {
                 Ok(_) => held.push(http),
                 Err(_) if held.len() == FEW => return,
                 // The connection that asked for readiness at the start may still be on its way out.

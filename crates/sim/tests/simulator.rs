@@ -104,7 +104,17 @@ fn a_script_survives_its_file() {
 }
 
 fn join(who: usize, stream: bool) -> Step {
-    Step::Join { net: 0, who, stream, keep: false, window: 4, observer: false, resume: false, replay: false }
+    Step::Join {
+        net: 0,
+        who,
+        stream,
+        keep: false,
+        window: 4,
+        observer: false,
+        resume: false,
+        replay: false,
+        named: false,
+    }
 }
 
 /// A world of one plain network, and what happens in it.

@@ -1,5 +1,6 @@
 //! `rialto up`: run a node.
 
+use crate::allocator;
 use crate::commands::now_ms;
 use crate::context::Context;
 use crate::exit::CliError;
@@ -41,6 +42,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let settings = self.settings(cx)?;
+        allocator::settle(&cx.env);
         run(&settings, &mut cx.out)
     }
 

@@ -138,6 +138,40 @@ fn a_command_becomes_a_tool() {
     assert_eq!(output["output"], json!({ "got": { "what": "later" } }));
 }
 
+/// Four slow calls that nobody waits for any more leave their jobs to the next one, and no process behind.
+#[test]
+fn a_command_ends_with_its_call() {
+    let node = Node::start();
+    let pids = node.path("pids");
+    // The one that sleeps is a child of the command: the command alone is not enough.
+    let script = format!(
+        r#"read input; case "$input" in *slow*) sleep 300 & echo $! >> {0}; wait;; esac; echo "{{\"got\": $input}}""#,
+        pids.display()
+    );
+    let words = ["tool", "serve", "nap", "--as", "worker", "--", "sh", "-c", &script];
+    let _served = Running::start(node.command(&words));
+    until("the tool is there", || {
+        let list = node.line("resource list --type tool --as alice --json").ok().json();
+        (!list["resources"].as_array()?.is_empty()).then_some(())
+    });
+    let slow = ["invoke", "nap", r#"{"what": "slow"}"#, "--timeout", "1", "--as", "alice"];
+    let calls: Vec<Running> = (0..4).map(|_| Running::start(node.command(&slow))).collect();
+    let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    until("four calls run", || (started().len() == 4).then_some(()));
+    // All four jobs are busy; this call waits for one, and gets it when the others have timed out.
+    let called = node.words(&["invoke", "nap", r#"{"what": "quick"}"#, "--timeout", "20", "--as", "alice"]).ok();
+    assert_eq!(called.json(), json!({ "got": { "what": "quick" } }));
+    until("the processes of the calls are gone", || {
+        let lives = |pid: &String| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // One that nobody has waited for yet is dead all the same.
+            !stat.is_empty() && !stat.contains(") Z ")
+        };
+        (!started().iter().any(lives)).then_some(())
+    });
+    drop(calls);
+}
+
 #[tokio::test]
 async fn files_of_a_workspace_outlive_a_kill() {
     let mut node = Node::start();

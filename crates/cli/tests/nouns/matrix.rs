@@ -87,3 +87,52 @@ async fn one_matrix_for_query_poll_stream_search_and_mail() {
         "the mail of ben as a stream"
     );
 }
+
+/// Members of a workspace that a client made: two who only ever named themselves, and one whose session is asked for.
+async fn workspace(node: &Node, http: &Http) -> (String, String, Vec<(&'static str, String)>) {
+    let made = http.post("/v1/workspaces", node.admin(), &json!({ "name": "team" })).await.data();
+    let text = |key: &str| made[key].as_str().unwrap().to_owned();
+    let (base, token) = (format!("/v1/ws/{}", text("workspaceId")), text("token"));
+    let mut members = Vec::new();
+    for (name, join) in [
+        ("openagents:one", json!({ "agent_name": "one" })),
+        ("openagents:two", json!({ "agent_name": "two" })),
+        ("agent:strict", json!({ "agent_id": "agent:strict" })),
+    ] {
+        let data = http.post(&format!("{base}/join"), &token, &join).await.data();
+        members.push((name, data["session_id"].as_str().unwrap().to_owned()));
+    }
+    (base, token, members)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_manages_reads_what_members_it_may_name_say_to_one_another() {
+    let node = Node::start();
+    let http = Http::new(node.url());
+    let (base, token, members) = workspace(&node, &http).await;
+    let network = base.trim_start_matches("/v1/ws/").to_owned();
+    for (n, (from, to)) in [(0, 1), (1, 0), (0, 2), (2, 1)].into_iter().enumerate() {
+        let (target, bearer) = (members[to].0, &members[from].1);
+        let event = json!({
+            "id": format!("matrix-{n}"), "type": "test.note.posted", "target": target, "payload": { "content": "m4tr1x" },
+        });
+        http.post(&format!("{base}/events"), bearer, &event).await.data();
+    }
+    let bell = json!({ "id": "bell", "type": "test.note.posted", "target": "agent:broadcast", "payload": { "content": "b3ll" } });
+    http.post(&format!("{base}/events"), &members[2].1, &bell).await.data();
+    let watch = node.line(&format!("network token new --network {network} --role observer")).ok().out.trim().to_owned();
+    let expect = async |bearer: &str, expected: &[usize]| {
+        let read = async |path: &str| http.get(&format!("{base}/{path}"), bearer).await.data().to_string();
+        assert_eq!(found(&read("events?view=log&limit=500").await), expected, "a poll");
+        assert_eq!(found(&read("events?view=log&search=m4tr1x&limit=500").await), expected, "a search");
+        assert!(!found(&read("events?view=log&target=openagents:two&limit=500").await).contains(&3));
+        let path = format!("{base}/events/stream?view=log&after=seq:0");
+        assert_eq!(found(&heard(&http, &path, bearer, "\"bell\"").await), expected, "the stream");
+    };
+    expect(&token, &[0, 1]).await;
+    // Who may not speak for them does not read them either.
+    expect(&watch, &[]).await;
+    // From now on only its session speaks for it.
+    http.post(&format!("{base}/join"), &token, &json!({ "agent_id": "openagents:one" })).await.data();
+    expect(&token, &[]).await;
+}

@@ -10,8 +10,9 @@ pub(crate) use form::{blank, more_of};
 pub use more::More;
 
 use crate::audit::Entry;
+use crate::credential::Session;
 use crate::route::Route;
-use crate::state::{ChannelId, Member, MemberId, Session};
+use crate::state::{ChannelId, Member, MemberId};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::{Settings, Token};
 use rialto_model::{Event, EventParts, Millis, Role, Seq};
@@ -125,6 +126,8 @@ pub enum Change {
         id: String,
         number: u32,
         salt: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id_key: Option<[u8; 16]>,
         created_at: Millis,
         created_by: Option<String>,
         settings: Settings,

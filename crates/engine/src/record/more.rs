@@ -16,6 +16,9 @@ pub struct More {
     /// What it does to a work unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkMark>,
+    /// It is the first of its thread: that is its sender's making.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub begins: bool,
     /// It leaves history at the end of its life.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fleeting: bool,

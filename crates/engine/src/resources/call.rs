@@ -14,6 +14,7 @@ use rialto_model::address::ResourceKind;
 use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Millis, Visibility, WorkState, limits};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// How long a call waits if its caller does not say.
 const TIMEOUT_MS: Millis = 30_000;
@@ -126,7 +127,7 @@ pub(crate) fn result(
         "network.resource.invoke.result" => UnitKind::Tool,
         _ => UnitKind::Read,
     };
-    if state.resource_index.owned.get(&draft.member).is_none_or(Vec::is_empty) {
+    if state.resource_index.owned.get(&draft.member).is_none_or(BTreeSet::is_empty) {
         let text = format!("{} is for owners of resources", draft.envelope.kind);
         return Err(Fault::new(ErrorCode::ReservedType, text).field("type").into());
     }

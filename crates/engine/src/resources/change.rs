@@ -7,6 +7,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::route::{Route, StreamKey};
 use crate::server_events::server_signal;
+use crate::shares::Kind;
 use crate::state::{MemberId, State};
 use crate::work;
 use rialto_model::access::{Operation, Permissions};
@@ -162,8 +163,8 @@ pub(crate) fn register(
     if known.is_some_and(|(_, r)| r.owner != Some(by)) {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("{address} belongs to another")).into());
     }
-    if known.is_none() && !state.has_room_for_resource() {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the resources it may have").into());
+    if known.is_none() {
+        state.has_room(Kind::Resources, draft.maker)?;
     }
     let permissions = match said.get("permissions") {
         Some(value) => {

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 const UPLOADED: &str = "workspace.file.uploaded";
 const DELETED: &str = "workspace.file.deleted";
+/// Names below one id that are looked at.
+const FILES_PER_ID_MAX: usize = 1024;
 const UPLOADS: &str = "resource/file/uploads/";
 
 /// Id and name of a file, from its address.
@@ -174,20 +176,36 @@ impl State {
             Viewer::Operator => true,
             Viewer::Member(id) => self.allows(file, Some(id), Operation::Read),
             // A holder of the network's credential reads what everybody in the network may read.
-            Viewer::Reader => self.permissions(file).read.is_network(),
+            Viewer::Reader { .. } => self.permissions(file).read.is_network(),
         }
     }
 
     /// A file that the viewer may read, by its id.
     pub fn file(&self, viewer: Viewer, id: &str) -> Result<&Resource, Fault> {
-        let found = self.files().find(|(_, r)| parts(&r.address).is_some_and(|(known, _)| known == id));
+        // Of two files with one id the older one has it.
+        let found = self.with_id(id).filter(|(_, r)| r.content.is_some()).min_by_key(|(no, _)| *no);
         let missing = || Fault::new(ErrorCode::ResourceNotFound, format!("no file {id:?}"));
         found.map(|(_, r)| r).filter(|r| self.may_see_file(viewer, r)).ok_or_else(missing)
     }
 
     /// Whether an id is taken, also by a file that nobody here may read.
     pub fn has_file(&self, id: &str) -> bool {
-        self.book.resources.values().any(|r| parts(&r.address).is_some_and(|(known, _)| known == id))
+        self.with_id(id).next().is_some()
+    }
+
+    /// Resources below the place of this id.
+    fn with_id(&self, id: &str) -> impl Iterator<Item = (ResourceNo, &Resource)> {
+        let place = format!("{UPLOADS}{id}/");
+        let from = (std::ops::Bound::Included(place.as_str()), std::ops::Bound::Unbounded);
+        let below = self.resource_index.names.range::<str, _>(from);
+        let below: Vec<ResourceNo> =
+            below.take_while(|(name, _)| name.starts_with(&place)).map(|(_, no)| *no).take(FILES_PER_ID_MAX).collect();
+        let named = move |no| Some((no, self.resource(no)?));
+        let id = id.to_owned();
+        below
+            .into_iter()
+            .filter_map(named)
+            .filter(move |(_, r)| parts(&r.address).is_some_and(|(known, _)| known == id))
     }
 
     /// Files the viewer may read, the newest first, and how many there are.

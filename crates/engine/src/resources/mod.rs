@@ -18,13 +18,14 @@ pub use files::{FileFilter, address as file_address};
 pub(crate) use read::{discover, read};
 
 use crate::input::Content;
-use crate::state::{Index, MemberId, State};
+use crate::state::{MemberId, State};
+use rialto_model::Millis;
 use rialto_model::access::Permissions;
 use rialto_model::address::ResourceKind;
-use rialto_model::{Millis, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// A resource by its number in this network; numbers are never used again.
 pub type ResourceNo = u32;
@@ -96,6 +97,12 @@ impl Resource {
         self.content.into_iter().chain(self.older.iter().map(|(_, content)| *content))
     }
 
+    /// Bytes of what it says of itself, about.
+    pub(crate) fn said_bytes(&self) -> usize {
+        let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + weight(value)).sum();
+        self.description.len() + self.schema.as_ref().map_or(0, weight) + metadata
+    }
+
     /// The content of a version.
     pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
         if version > self.version {
@@ -123,16 +130,27 @@ impl Resource {
     }
 }
 
+/// Bytes a value takes as text, about.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(list) => list.iter().map(weight).sum::<usize>() + 2,
+        Value::Object(map) => map.iter().map(|(key, inner)| key.len() + 4 + weight(inner)).sum::<usize>() + 2,
+    }
+}
+
 /// Look-ups derived from the resources.
 #[derive(Debug, Clone)]
 pub(crate) struct ResourceIndex {
-    pub(crate) names: Index<Box<str>, ResourceNo>,
-    pub(crate) owned: BTreeMap<MemberId, Vec<ResourceNo>>,
+    /// By address, in order.
+    pub(crate) names: BTreeMap<Box<str>, ResourceNo>,
+    pub(crate) owned: BTreeMap<MemberId, BTreeSet<ResourceNo>>,
 }
 
 impl ResourceIndex {
-    pub(crate) fn new(hasher: foldhash::fast::FixedState, all: &BTreeMap<ResourceNo, Resource>) -> ResourceIndex {
-        let mut index = ResourceIndex { names: Index::with_hasher(hasher), owned: BTreeMap::new() };
+    pub(crate) fn new(all: &BTreeMap<ResourceNo, Resource>) -> ResourceIndex {
+        let mut index = ResourceIndex { names: BTreeMap::new(), owned: BTreeMap::new() };
         all.iter().for_each(|(no, resource)| index.enter(*no, resource));
         index
     }
@@ -140,14 +158,14 @@ impl ResourceIndex {
     pub(crate) fn enter(&mut self, no: ResourceNo, resource: &Resource) {
         self.names.insert(resource.address.clone(), no);
         if let Some(owner) = resource.owner {
-            self.owned.entry(owner).or_default().push(no);
+            self.owned.entry(owner).or_default().insert(no);
         }
     }
 
     pub(crate) fn leave(&mut self, no: ResourceNo, resource: &Resource) {
-        self.names.swap_remove(&resource.address);
+        self.names.remove(&resource.address);
         if let Some(list) = resource.owner.and_then(|owner| self.owned.get_mut(&owner)) {
-            list.retain(|n| *n != no);
+            list.remove(&no);
         }
     }
 }
@@ -156,6 +174,13 @@ impl State {
     /// A resource by number.
     pub fn resource(&self, no: ResourceNo) -> Option<&Resource> {
         self.book.resources.get(&no)
+    }
+
+    /// Resources by address, after one of them.
+    pub(crate) fn resources_after(&self, after: Option<&str>) -> impl Iterator<Item = &Resource> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let named = self.resource_index.names.range::<str, _>((from, Bound::Unbounded));
+        named.filter_map(|(_, no)| self.resource(*no))
     }
 
     /// A resource by address.
@@ -168,10 +193,6 @@ impl State {
     pub fn blobs(&self) -> impl Iterator<Item = ([u8; 32], u64)> {
         let made = self.book.units.values().flat_map(crate::work::Unit::blobs);
         self.book.resources.values().flat_map(Resource::blobs).chain(made).map(|content| (content.blob, content.size))
-    }
-
-    pub(crate) fn has_room_for_resource(&self) -> bool {
-        self.book.resources.len() < limits::RESOURCES_MAX
     }
 }
 

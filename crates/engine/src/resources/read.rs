@@ -4,6 +4,7 @@ use super::{Resource, access};
 use crate::core_events::{response, transient};
 use crate::emit::{self, Draft};
 use crate::input::{Accepted, Answers, Clock, Content, Effects, Question, Stop};
+use crate::listing::{Budget, Piece};
 use crate::presence::Live;
 use crate::state::{MemberId, State};
 use crate::work::UnitKind;
@@ -47,17 +48,19 @@ impl State {
                 && owner.is_none_or(|o| o.is_some() && r.owner == o)
                 && prefix.is_none_or(|p| r.address.trim_start_matches("resource/").starts_with(p))
                 && text("query").is_none_or(|q| r.address.contains(q) || r.description.contains(q))
-                && text("after").is_none_or(|after| r.address.as_ref() > after)
         };
-        let mut found: Vec<&Resource> =
-            self.book.resources.values().filter(|r| passes(r) && self.allows(r, viewer, Operation::Read)).collect();
-        found.sort_unstable_by(|a, b| a.address.cmp(&b.address));
-        let more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().filter(|_| more).map(|r| r.address.clone());
-        let list: Vec<Value> = found.iter().map(|r| self.resource_entry(live, r, viewer, now)).collect();
-        let mut out = json!({ "resources": list });
-        if let (Some(next), Some(map)) = (next, out.as_object_mut()) {
+        let piece = Piece::of(
+            self.resources_after(text("after")),
+            Budget::rows(limit),
+            |r| r.description.len(),
+            |r| r.address.to_string(),
+            |r| {
+                let shown = passes(r) && self.allows(r, viewer, Operation::Read);
+                shown.then(|| (self.resource_entry(live, r, viewer, now), r.said_bytes()))
+            },
+        );
+        let mut out = json!({ "resources": piece.rows });
+        if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
             map.insert("next".into(), json!(next));
         }
         Ok(out)

@@ -7,7 +7,7 @@ use crate::presence::Live;
 use crate::state::{MemberId, State};
 use rialto_model::WorkState;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::BinaryHeap;
 
 /// Which units are listed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +103,7 @@ impl State {
         let before = filter.before.unwrap_or(UnitNo::MAX);
         let passes = |unit: &Unit| self.passes(unit, filter);
         let member = match viewer {
-            Viewer::Reader => return Vec::new(),
+            Viewer::Reader { .. } => return Vec::new(),
             Viewer::Operator => {
                 let all = self.book.units.range(..before).rev().map(|(no, unit)| (*no, unit));
                 return all.filter(|(_, unit)| passes(unit)).take(max).collect();
@@ -111,21 +111,32 @@ impl State {
             Viewer::Member(id) => id,
         };
         let any = !(filter.asked || filter.to_do || filter.untaken);
-        let mut numbers = BTreeSet::new();
+        // Each list is in order: the newest of all are taken one by one.
+        let mut lists: Vec<_> = Vec::new();
         if any || filter.asked {
-            numbers.extend(self.work.asked_by.get(&member).into_iter().flatten());
+            lists.extend(self.work.asked_by.get(&member).map(|units| (false, units.range(..before).rev())));
         }
         if any || filter.to_do {
-            numbers.extend(self.work.done_by.get(&member).into_iter().flatten());
+            lists.extend(self.work.done_by.get(&member).map(|units| (false, units.range(..before).rev())));
         }
         if any || filter.untaken {
             let sits = |channel: &u32| self.member(member).is_some_and(|m| m.sits_in(*channel));
             let here = self.work.untaken.iter().filter(|(channel, _)| sits(channel));
-            let others = |no: &&UnitNo| self.unit(**no).is_some_and(|unit| unit.requester != member);
-            numbers.extend(here.flat_map(|(_, units)| units).filter(others));
+            lists.extend(here.map(|(_, units)| (true, units.range(..before).rev())));
         }
-        let found = numbers.range(..before).rev().filter_map(|no| Some((*no, self.unit(*no)?)));
-        found.filter(|(_, unit)| passes(unit)).take(max).collect()
+        let mut heads: BinaryHeap<(UnitNo, usize)> =
+            lists.iter_mut().enumerate().filter_map(|(at, (_, units))| Some((*units.next()?, at))).collect();
+        let (mut found, mut last) = (Vec::new(), None);
+        while let Some((no, at)) = heads.pop().filter(|_| found.len() < max) {
+            let Some((untaken, units)) = lists.get_mut(at) else { break };
+            heads.extend(units.next().map(|next| (*next, at)));
+            let fits = |unit: &&Unit| (!*untaken || unit.requester != member) && passes(unit);
+            if let Some(unit) = self.unit(no).filter(fits).filter(|_| last != Some(no)) {
+                found.push((no, unit));
+                last = Some(no);
+            }
+        }
+        found
     }
 
     fn passes(&self, unit: &Unit, filter: &UnitFilter) -> bool {

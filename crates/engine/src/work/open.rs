@@ -6,6 +6,7 @@ use crate::emit::Draft;
 use crate::input::{Clock, Effects};
 use crate::presence::Live;
 use crate::route::StreamKey;
+use crate::shares::{Kind, Maker};
 use crate::state::{Member, MemberId, State};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, Verdict, Visibility, WorkState, limits};
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ pub(super) fn open(
     let by = draft.member;
     let Aim { place, executor } = aim(state, live, draft, &wish, now)?;
     let parent = wish.parent.as_deref().map(|text| parent(state, text, by)).transpose()?;
-    check_room(state, by, executor, parent)?;
+    check_room(state, draft.maker, executor, parent)?;
     Ok(begin(state, draft, wish, UnitKind::Work, place, executor, parent, now, fx))
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn open_call(
 ) -> Result<WorkMark, Fault> {
     let wish = Wish { deadline_ms: Some(timeout_ms), ..Wish::read(&draft.metadata)?.unwrap_or_default() };
     let parent = wish.parent.as_deref().map(|text| parent(state, text, draft.member)).transpose()?;
-    check_room(state, draft.member, Some(owner), parent)?;
+    check_room(state, draft.maker, Some(owner), parent)?;
     Ok(begin(state, draft, wish, kind, Place::Resource(resource), Some(owner), parent, now, fx))
 }
 
@@ -199,19 +200,13 @@ pub(super) fn closed(unit: &Unit) -> Fault {
 
 fn check_room(
     state: &State,
-    by: MemberId,
+    by: Maker,
     executor: Option<MemberId>,
     parent: Option<(UnitNo, &Unit)>,
 ) -> Result<(), Fault> {
     let work = &state.work;
     debug_assert!(parent.is_none_or(|(_, unit)| unit.is_open()));
-    if work.open >= limits::WORK_OPEN_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network has all the open work it may have"));
-    }
-    if work.open_asked.get(&by).is_some_and(|n| *n >= limits::WORK_PER_REQUESTER_MAX) {
-        return Err(Fault::new(ErrorCode::RateLimited, "you wait for as much work as one may")
-            .details(json!({ "retry_after_ms": 1000 })));
-    }
+    state.has_room(Kind::OpenWork, by)?;
     if executor.and_then(|e| work.open_done.get(&e)).is_some_and(|n| *n >= limits::WORK_PER_EXECUTOR_MAX) {
         return Err(Fault::new(ErrorCode::RecipientQueueFull, "it has as much work to do as one may"));
     }

@@ -223,6 +223,8 @@ pub(crate) struct WorkIndex {
     pub(crate) calls_of: BTreeMap<u32, BTreeSet<UnitNo>>,
     /// Open units of a channel that nobody has taken.
     pub(crate) untaken: BTreeMap<ChannelId, BTreeSet<UnitNo>>,
+    /// How many open units there are in a thread.
+    pub(crate) open_in: BTreeMap<(ChannelId, Box<str>), usize>,
     /// Open units by their parent.
     pub(crate) children: BTreeMap<UnitNo, BTreeSet<UnitNo>>,
     /// Ended units by their last event.
@@ -248,6 +250,7 @@ impl WorkIndex {
             calls_done: BTreeMap::new(),
             calls_of: BTreeMap::new(),
             untaken: BTreeMap::new(),
+            open_in: BTreeMap::new(),
             children: BTreeMap::new(),
             closed: BTreeSet::new(),
             open: 0,
@@ -294,6 +297,9 @@ impl WorkIndex {
         if let Some(parent) = unit.parent {
             self.children.entry(parent).or_default().insert(no);
         }
+        if let (Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
+            *self.open_in.entry((channel, thread.clone())).or_default() += 1;
+        }
     }
 
     /// Takes a unit out, as it was.
@@ -331,6 +337,9 @@ impl WorkIndex {
         if let Some(parent) = unit.parent {
             take(&mut self.children, parent, no);
         }
+        if let (Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
+            count_down(&mut self.open_in, (channel, thread.clone()));
+        }
     }
 
     /// Open units a member asked for or has to do.
@@ -350,7 +359,7 @@ fn take<K: Ord>(map: &mut BTreeMap<K, BTreeSet<UnitNo>>, key: K, no: UnitNo) {
     }
 }
 
-fn count_down(map: &mut BTreeMap<MemberId, usize>, key: MemberId) {
+fn count_down<K: Ord>(map: &mut BTreeMap<K, usize>, key: K) {
     if let Some(count) = map.get_mut(&key) {
         *count -= 1;
         if *count == 0 {

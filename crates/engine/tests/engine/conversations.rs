@@ -135,7 +135,7 @@ fn a_direct_event_is_in_the_room_of_its_pair() {
     let (a, b, c) = (member(&world, "agent:a"), member(&world, "agent:b"), member(&world, "agent:c"));
     let id = rooms[0].id.to_string();
     assert_eq!([a, b, Viewer::Operator].map(|v| world.state().room_seen(v, &id)), [Some(0); 3]);
-    assert_eq!([c, Viewer::Reader].map(|v| world.state().room_seen(v, &id)), [None; 2]);
+    assert_eq!([c, Viewer::Reader { manages: false }].map(|v| world.state().room_seen(v, &id)), [None; 2]);
     let listed = world.state().rooms(a, None, 10);
     assert_eq!(listed.iter().map(|s| (s.messages, s.unread)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
     assert!(world.state().rooms(c, None, 10).is_empty());
@@ -195,6 +195,7 @@ fn rooms_max_is_the_limit_and_mail_goes_on() {
         a: 0,
         b: 1,
         opened_at: 0,
+        by: None,
     };
     let mut engine = rialto_engine::Engine::new(filler);
     for n in 0..limits::ROOMS_MAX {
@@ -215,7 +216,8 @@ fn threads_max_is_the_limit_until_history_forgets() {
     let mut world = world();
     world.careful = false;
     world.load("persistence", json!({ "max_events": 10, "purge_interval_s": 0 }));
-    for n in 0..limits::THREADS_MAX {
+    world.set(json!({ "member_share_percent": 100 }));
+    for n in 0..limits::THREADS_MAX * (100 - limits::OPERATOR_PERCENT) / 100 {
         post(&mut world, "agent:a", "channel/dev", json!({ "thread": format!("thread_{n:06}"), "to": ["agent:a"] }));
     }
     let one_more = json!({ "type": "x.y", "target": "channel/dev", "metadata": { "thread": "thread_more" } });

@@ -33,7 +33,7 @@ fn the_ladder_of_each_recipient() {
     }
     assert_eq!(rungs(&ask(&world, Viewer::Member(1)).unwrap().json), ["agent:b acked"], "one's own rung only");
     assert_eq!(ask(&world, Viewer::Member(5)), None, "to others the event is unknown");
-    assert_eq!(ask(&world, Viewer::Reader), None);
+    assert_eq!(ask(&world, Viewer::Reader { manages: false }), None);
     world.admin(AdminOp::Redact(seq, None)).unwrap();
     world.admin(AdminOp::Redact(seq, None)).unwrap();
     assert_eq!(ask(&world, Viewer::Operator).unwrap().json["redacted"], true);
@@ -62,7 +62,7 @@ fn refusals_are_explained_to_their_sender() {
         assert_eq!(value["source"], "agent:a");
     }
     assert_eq!(ask(&world, Viewer::Member(1), "r1"), None);
-    assert_eq!(ask(&world, Viewer::Reader, "r1"), None);
+    assert_eq!(ask(&world, Viewer::Reader { manages: false }, "r1"), None);
     assert_eq!(ask(&world, Viewer::Operator, "r2"), None);
     // Whoever only pretended to be agent:a is told to nobody but the operator.
     let fake = rialto_engine::Caller { bearer: Some([9; 32]), ..Default::default() };

@@ -81,7 +81,8 @@ fn filters() -> Vec<(&'static str, Filter)> {
 #[test]
 fn filters_agree_with_looking_at_every_event() {
     let world = told();
-    let viewers = [Viewer::Operator, Viewer::Member(0), Viewer::Member(1), Viewer::Member(3), Viewer::Reader];
+    let viewers =
+        [Viewer::Operator, Viewer::Member(0), Viewer::Member(1), Viewer::Member(3), Viewer::Reader { manages: false }];
     for (name, filter) in filters() {
         for viewer in viewers {
             let lens = world.state().lens(viewer);
@@ -186,7 +187,7 @@ fn the_inbox_is_what_is_pending() {
         inbox(&Filter { after: Some(pending[0]), before: Some(pending[2]), ..Filter::default() }, None, 9).seqs,
         [pending[1]]
     );
-    for viewer in [Viewer::Reader, Viewer::Operator] {
+    for viewer in [Viewer::Reader { manages: false }, Viewer::Operator] {
         let page = world.state().page(viewer, View::Inbox, &Filter::default(), None, Seq::MAX, 5);
         assert_eq!(outcome(&page), "unauthenticated");
     }

@@ -208,7 +208,8 @@ fn bad_wishes_and_limits() {
     }
     assert_eq!(outcome(&invite(&mut world, "agent:a", "agent:broadcast", json!({}))), "invalid_event");
     world.careful = false;
-    while world.state().book.invites.len() < limits::INVITES_MAX {
+    world.set(json!({ "member_share_percent": 100 }));
+    while world.state().book.invites.len() < limits::INVITES_MAX * (100 - limits::OPERATOR_PERCENT) / 100 {
         invite(&mut world, "agent:a", "core", json!({})).unwrap();
     }
     assert_eq!(outcome(&invite(&mut world, "agent:a", "core", json!({}))), "network_full");

@@ -471,7 +471,8 @@ fn a_flood_of_calls_is_bounded() {
 fn resources_max_is_the_limit() {
     let mut world = world();
     world.careful = false;
-    for n in 0..limits::RESOURCES_MAX {
+    world.set(json!({ "member_share_percent": 100 }));
+    for n in 0..limits::RESOURCES_MAX * (100 - limits::OPERATOR_PERCENT) / 100 {
         register(&mut world, "agent:a", json!({ "address": format!("resource/tool/t{n}") })).unwrap();
     }
     assert_eq!(outcome(&register(&mut world, "agent:b", json!({ "address": "resource/tool/more" }))), "network_full");

@@ -2,7 +2,7 @@
 
 use crate::world::{Join, World, outcome, token};
 use rialto_engine::AdminOp;
-use rialto_engine::state::Strangers;
+use rialto_engine::credential::Strangers;
 use rialto_model::Role;
 use rialto_model::network::{Policy, Preset, Settings, Token};
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn invitations_and_what_was_made_with_them_end_with_their_maker() {
     let invited = || Join { invite: Some("secret"), payload: json!({}), ..Join::default() };
     world.try_join("agent:guest", invited()).unwrap();
     assert_eq!(world.try_say("agent:guest", "core"), "ok");
-    assert_eq!(world.state().member(world.id("agent:guest")).unwrap().hold, rialto_engine::state::Hold::Owned);
+    assert_eq!(world.state().member(world.id("agent:guest")).unwrap().hold, rialto_engine::credential::Hold::Owned);
     world.admin(AdminOp::Remove("host".into())).unwrap();
     assert!(world.state().book.invites.is_empty());
     assert_eq!(world.try_say("agent:guest", "core"), "invalid_token");

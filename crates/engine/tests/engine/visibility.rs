@@ -63,7 +63,7 @@ fn who_sees_what() {
         ("source", Viewer::Member(world.id("agent:a"))),
         ("b", Viewer::Member(world.id("agent:b"))),
         ("c", Viewer::Member(world.id("agent:c"))),
-        ("reader", Viewer::Reader),
+        ("reader", Viewer::Reader { manages: false }),
         ("operator", Viewer::Operator),
     ];
     let mut out = String::new();
@@ -103,7 +103,7 @@ fn who_sees_what() {
     "#]]
     .assert_eq(&out);
     world.set(json!({ "bare_reads": false }));
-    let lens = world.state().lens(Viewer::Reader);
+    let lens = world.state().lens(Viewer::Reader { manages: false });
     assert!(!world.events.values().any(|record| lens.shows(record)));
     // Who leaves the channel loses sight of it; a removed member sees nothing.
     let b = world.id("agent:b");

@@ -95,6 +95,7 @@ impl World {
             id: NETWORK.into(),
             number: 1,
             salt: 7,
+            id_key: None,
             created_at: START,
             created_by: None,
             settings,
@@ -608,6 +609,7 @@ fn assert_same(a: &State, b: &State, what: &str) {
     assert_eq!(a.book, b.book, "{what}");
     assert_eq!(a.lists, b.lists, "{what}");
     assert_eq!(a.hash(), b.hash(), "{what}");
+    assert!(a.derives_as(b), "{what}: look-ups");
 }
 
 impl Drop for World {

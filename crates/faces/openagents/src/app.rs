@@ -1,6 +1,6 @@
 //! What every handler is given: the node, and what the face was told about its place in the world.
 
-use crate::proxy::{PROTO, Subnet};
+use crate::proxy::{Client, PROTO, Subnet};
 use axum::http::{HeaderMap, HeaderName, header};
 use rialto_node::Node;
 use std::sync::Arc;
@@ -27,11 +27,12 @@ pub struct FaceConfig {
 }
 
 impl FaceConfig {
-    /// Whether who is on this machine may make workspaces without a credential: not where others reach the node.
-    pub(crate) fn creates_openly(&self) -> bool {
+    /// Whether this client may make workspaces without a credential: unless the settings say so or not, who is on this machine
+    /// may where nobody else reaches the node.
+    pub(crate) fn creates_openly(&self, client: &Client) -> bool {
         let here = self.listen.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback());
         let others = self.public_url.is_some() || !self.trusted_proxies.is_empty();
-        self.open_creation.unwrap_or(here && !others)
+        self.open_creation.unwrap_or(here && !others && client.is_local())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::auth::{self, Call, CallRequest, Params};
 use crate::error::Refusal;
 use crate::proxy::Client;
+use crate::standing::Stranger;
 use crate::wire;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query};
 use axum::http::HeaderMap;
@@ -26,6 +27,8 @@ pub(crate) struct Ask {
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,
     pub(crate) client: Client,
+    /// It came without a credential in its headers.
+    pub(crate) stranger: Option<Stranger>,
 }
 
 fn malformed() -> Refusal {
@@ -41,7 +44,8 @@ impl FromRequestParts<App> for Ask {
         let Query(params) = Query::<Params>::try_from_uri(&parts.uri).map_err(|_| malformed())?;
         let path = path.map(|Path(path)| path).unwrap_or_default();
         let client = parts.extensions.get::<Client>().copied().unwrap_or_default();
-        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone(), client })
+        let stranger = parts.extensions.get::<Stranger>().cloned();
+        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone(), client, stranger })
     }
 }
 
@@ -78,6 +82,13 @@ impl Ask {
 
     fn request<'a>(&'a self, body: &'a Value) -> CallRequest<'a> {
         CallRequest::new(&self.app, &self.headers).params(&self.params).path(self.scope()).body(body)
+    }
+
+    /// What came in the body was a good credential.
+    pub(crate) fn prove(&self) {
+        if let Some(stranger) = &self.stranger {
+            stranger.prove();
+        }
     }
 
     /// Refuses anyone but the operator.

@@ -2,8 +2,9 @@
 
 use crate::app::App;
 use crate::error::Refusal;
+use axum::extract::Query;
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use rialto_model::trace::{TRACEPARENT, TRACESTATE};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId, TraceContext};
 use rialto_node::identity::{Bearer, sha256};
@@ -46,6 +47,29 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
         };
     }
     Ok(header(headers, WORKSPACE_TOKEN).map(sha256))
+}
+
+/// The hash of what a request shows as its bearer, session or token in the URL, if it is one that `good` knows; and the header that showed
+/// it, if it was the bearer's.
+pub(crate) fn shown<'r>(
+    headers: &'r HeaderMap,
+    uri: &Uri,
+    good: impl Fn(&[u8; 32]) -> bool,
+) -> Option<([u8; 32], Option<&'r HeaderValue>)> {
+    if let Some(hash) = bearer(headers).ok().flatten().filter(|hash| good(hash)) {
+        return Some((hash, bearer_header(headers)));
+    }
+    let session = header(headers, SESSION_ID).map(sha256).filter(|hash| good(hash));
+    let in_url = || {
+        let Query(params) = uri.query().and_then(|_| Query::<Params>::try_from_uri(uri).ok())?;
+        params.get("token").map(|token| sha256(token)).filter(|hash| good(hash))
+    };
+    session.or_else(in_url).map(|hash| (hash, None))
+}
+
+/// The header that shows the bearer.
+pub(crate) fn bearer_header(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(AUTHORIZATION).or_else(|| headers.get(WORKSPACE_TOKEN))
 }
 
 /// Compat's `agent_name` is an `openagents:` name unless it says otherwise.

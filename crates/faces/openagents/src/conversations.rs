@@ -7,7 +7,6 @@ use crate::wire;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault};
-use rialto_node::command::Look;
 use serde_json::Value;
 
 /// Cursor and size of a listing.
@@ -64,5 +63,5 @@ pub(crate) async fn room(ask: Ask) -> Result<Response, Refusal> {
 /// `GET /v1/events/conversations`.
 pub(crate) async fn direct(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.look(&call.caller, Look::Conversations).await?))
+    Ok(wire::ok(&call.network.conversations(&call.caller).await?))
 }

@@ -3,8 +3,9 @@
 use crate::app::App;
 use crate::ask::{Ask, object};
 use crate::auth::{Call, CallRequest, Params};
-use crate::door::too_large;
+use crate::body::Unread;
 use crate::error::Refusal;
+use crate::unread;
 use crate::wire;
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
@@ -62,8 +63,11 @@ where
     Limited::new(body, limits::BATCH_BYTES_MAX).collect().then(async move |body| {
         let body = match body {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
-            Err(_) => return Err(Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into()),
+            Err(error) if error.is::<LengthLimitError>() => return Ok(Unread::TooLarge.answer()),
+            Err(error) => {
+                let broken = || Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into();
+                return error.downcast_ref::<Unread>().map(|why| why.answer()).ok_or_else(broken);
+            }
         };
         // What is left of the read buffer goes back to the connection, which else would need a new one per request.
         let body = if body.len() <= SMALL_BODY_BYTES { Bytes::copy_from_slice(&body) } else { body };
@@ -138,7 +142,7 @@ async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -
     let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
     let mut response = accepted.response.as_ref().map(|e| e.json());
     if let Some(query) = &answered.query {
-        let result = call.network.query(&call.caller, query).await?;
+        let result = unread::page(&call, query).await?;
         let page = wire::page_json(&result, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
@@ -280,7 +284,7 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
     let mut head = call.network.head();
     loop {
         head.borrow_and_update();
-        let result = call.network.query(&call.caller, query).await?;
+        let result = unread::page(call, query).await?;
         let nothing = result.events.is_empty() && result.checks.is_empty() && !result.has_more;
         let Some(deadline) = deadline.filter(|_| nothing) else {
             return Ok(result);
@@ -320,27 +324,16 @@ pub(crate) async fn explain(ask: Ask) -> Result<Response, Refusal> {
 /// `GET /v1/events/latest-per-channel?type=`.
 pub(crate) async fn latest_per_channel(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    let list = call.network.look(&call.caller, Look::Channels).await?;
-    let mut out = serde_json::Map::new();
-    for channel in list.get("channels").and_then(Value::as_array).into_iter().flatten() {
-        let Some(name) = channel.get("name").and_then(Value::as_str) else { continue };
-        let query = Query {
-            limit: Some(1),
-            view: Some(View::Log),
-            filter: Filter {
-                channel: Some(name.to_owned()),
-                kind: ask.params.get("type").cloned(),
-                descending: true,
-                ..Filter::default()
-            },
-            ..Query::default()
-        };
-        let result = call.network.query(&call.caller, &query).await?;
-        if let Some(record) = result.events.first() {
-            out.insert(name.to_owned(), serde_json::from_str(&record.event.json()).unwrap_or_default());
-        }
+    let (newest, has_more) = call.network.latest_per_channel(&call.caller, ask.params.get("type").cloned()).await?;
+    let mut channels = serde_json::Map::new();
+    for (name, record) in newest {
+        channels.insert(name.into(), serde_json::from_str(&record.event.json()).unwrap_or_default());
     }
-    Ok(wire::ok(&json!({ "channels": out })))
+    let mut out = json!({ "channels": channels });
+    if let (true, Some(map)) = (has_more, out.as_object_mut()) {
+        map.insert("has_more".into(), true.into());
+    }
+    Ok(wire::ok(&out))
 }
 
 /// Whether the reader is a member, for acks on resume.

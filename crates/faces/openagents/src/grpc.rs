@@ -10,12 +10,12 @@ use crate::app::App;
 use crate::auth::{Call, CallRequest, Params};
 use crate::error::Refusal;
 use crate::events;
+use crate::unread;
 use axum::Router;
 use axum::http::HeaderMap;
 use event::Event;
 use map::refused;
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::command::Look;
 use rialto_node::{Answered, Query, View};
 use serde_json::{Value, json};
 use std::pin::Pin;
@@ -198,8 +198,12 @@ impl pb::network_server::Network for Service {
             call.network.emit(&call.caller, texts).await.map_err(|f| refused(&f, None))?
         };
         let mut results = Vec::with_capacity(answers.len());
+        let mut room = limits::BATCH_RESPONSE_BYTES_MAX;
         for answered in answers {
-            results.push(self.result(&call, &answered).await);
+            let result = self.result(&call, &answered, room).await;
+            let size = result.response.as_ref().map_or(0, prost::Message::encoded_len);
+            room = room.saturating_sub(size);
+            results.push(result);
         }
         Ok(Response::new(pb::SendReply { results }))
     }
@@ -274,11 +278,7 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         let filter = object(&r.filter, "filter")?;
-        let roster = call
-            .network
-            .look(&call.caller, Look::Discover { filter, compat: false })
-            .await
-            .map_err(|f| refused(&f, None))?;
+        let roster = call.network.discover(&call.caller, &filter, false).await.map_err(|f| refused(&f, None))?;
         Ok(Response::new(pb::DiscoverReply { roster: roster.to_string().into_bytes() }))
     }
 
@@ -296,7 +296,7 @@ impl pb::network_server::Network for Service {
 
 impl Service {
     /// Every event has its own result: what is refused after others were taken must not hide that they were.
-    async fn result(&self, call: &Call, answered: &Answered) -> pb::SendResult {
+    async fn result(&self, call: &Call, answered: &Answered, room: usize) -> pb::SendResult {
         let event_id = answered.event_id().unwrap_or_default().to_owned();
         let failed = |fault: &Fault| {
             let named = Some(event_id.as_str()).filter(|id| !id.is_empty());
@@ -308,8 +308,11 @@ impl Service {
             Ok(accepted) => accepted,
         };
         let mut response = accepted.response.as_ref().map(|e| Event::of(e, None));
+        if answered.query.is_some() && room == 0 {
+            return failed(&rialto_node::too_much_at_once());
+        }
         if let Some(query) = &answered.query {
-            let page = match call.network.query(&call.caller, query).await {
+            let page = match unread::page(call, query).await {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };

@@ -8,7 +8,7 @@ use crate::wire;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use rialto_model::{ErrorCode, Fault};
+use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Wishes;
 use rialto_node::command::Look;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let event = json!({ "type": "network.agent.join", "source": source, "target": "core", "payload": payload });
     let answered = one(&call, &event).await.map_err(|refusal| call.refusal(refusal))?;
     let result = answered.result.map_err(|fault| call.refusal(fault))?;
+    ask.prove();
     Ok(wire::ok(&result.result.unwrap_or_default()))
 }
 
@@ -97,13 +98,18 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 pub(crate) async fn discover(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let mut filter = serde_json::Map::new();
-    for key in ["role", "status", "capability", "query"] {
+    for key in ["role", "status", "capability", "query", "after"] {
         if let Some(value) = ask.params.get(key) {
             filter.insert(key.into(), json!(value));
         }
     }
-    let look = Look::Discover { filter: Value::Object(filter), compat: call.compat };
-    Ok(wire::ok(&call.network.look(&call.caller, look).await?))
+    if let Some(sections) = ask.params.get("include") {
+        filter.insert("include".into(), sections.split(',').map(str::trim).collect());
+    }
+    if let Some(limit) = ask.params.get("limit") {
+        filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
+    }
+    Ok(wire::ok(&call.network.discover(&call.caller, &Value::Object(filter), call.compat).await?))
 }
 
 /// `GET /v1/me`.
@@ -127,7 +133,17 @@ pub(crate) async fn change_me(ask: Ask, body: Bytes) -> Result<Response, Refusal
 /// `GET /v1/channels`.
 pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.look(&call.caller, Look::Channels).await?))
+    let bad = |key: &str, what: &str| Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key);
+    let limit = match ask.params.get("limit") {
+        None => limits::LIST_ROWS_MAX,
+        Some(text) => {
+            let rows = text.parse().ok().filter(|rows| (1..=limits::LIST_ROWS_MAX).contains(rows));
+            rows.ok_or_else(|| bad("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?
+        }
+    };
+    let after = ask.params.get("after").filter(|text| !text.is_empty());
+    let after = after.map(|text| text.parse().map_err(|_| bad("after", "a cursor that an answer gave"))).transpose()?;
+    Ok(wire::ok(&call.network.look(&call.caller, Look::ChannelPage { after, limit }).await?))
 }
 
 /// `GET /v1/analytics`.

@@ -153,6 +153,15 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         health.notes.is_empty(),
         health.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     );
+    let suspended: Vec<String> = app
+        .node
+        .networks()
+        .iter()
+        .flat_map(|n| n.mod_counters().read().into_iter().map(move |(name, counts)| (n.id().to_owned(), name, counts)))
+        .filter(|(.., counts)| counts.suspended)
+        .map(|(network, name, _)| format!("mod/{name} of network {network} does not answer and is suspended"))
+        .collect();
+    check("mods", suspended.is_empty(), suspended.join("; "));
     let behind = app.node.networks().iter().map(rialto_node::Network::clock_behind_ms).max().unwrap_or(0);
     let detail = match behind {
         0 => "not behind the last event".to_owned(),

@@ -7,7 +7,7 @@ use crate::{
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use rialto_model::{ErrorCode, Fault, limits};
@@ -95,11 +95,11 @@ ops! {
     get "/v1/events/latest-per-channel" "latest_per_channel" Network scoped &["network", "type"], &[], events::latest_per_channel, "The newest event of each channel";
     get "/v1/events/{id}/explain" "explain" Network scoped &["network"], &[], events::explain, "Why an event is where it is";
     post "/v1/ack" "ack" Network scoped &["network"], &["ids", "up_to"], events::ack, "Ack deliveries";
-    get "/v1/discover" "discover" Network scoped &["network", "role", "status", "capability", "query"], &[], members::discover, "Members, channels, mods and groups";
+    get "/v1/discover" "discover" Network scoped &["network", "role", "status", "capability", "query", "include", "after", "limit"], &[], members::discover, "Members, channels, mods and groups";
     get "/v1/profile" "profile" Public scoped &["network"], &[], members::profile, "The network's public profile";
     get "/v1/me" "me" Network scoped &["network"], &[], members::me, "The caller as it sees itself";
     patch "/v1/me" "change_me" Network scoped &["network"], &["mute", "unmute", "dnd", "name", "network"], members::change_me, "Mute channels, hold mail back, take another name";
-    get "/v1/channels" "channels" Network scoped &["network"], &[], members::channels, "Channels the caller may know of";
+    get "/v1/channels" "channels" Network scoped &["network", "after", "limit"], &[], members::channels, "Channels the caller may know of";
     get "/v1/analytics" "analytics" Network scoped &["network"], &[], members::analytics, "What mod/analytics counted";
     get "/v1/threads" "threads" Network scoped &["network", "channel", "before", "limit"], &[], conversations::threads, "Threads the caller may see, newest activity first";
     get "/v1/threads/{channel}/{thread}" "thread" Network scoped &["network"], &[], conversations::thread, "One thread of a channel";
@@ -131,7 +131,7 @@ ops! {
     patch "/v1/workspaces/{id}" "change_workspace" Network plain &[], &["name", "settings", "status"], workspaces::change, "Change a workspace";
     delete "/v1/workspaces/{id}" "archive_workspace" Network plain &[], &[], workspaces::archive, "Archive a workspace";
     post "/v1/workspaces/{id}/rotate-token" "rotate_token" Network plain &[], &[], workspaces::rotate, "A new token for the workspace; the old ones end";
-    get "/v1/workspaces/{id}/channels" "workspace_channels" Network plain &[], &[], workspaces::channels, "Channels of a workspace";
+    get "/v1/workspaces/{id}/channels" "workspace_channels" Network plain &["after"], &[], workspaces::channels, "Channels of a workspace";
     post "/v1/workspaces/{id}/channels" "create_session" Network plain &[], &["name", "title", "master", "participants", "resume_from"], workspaces::open, "Make a session";
     get "/v1/workspaces/{id}/channels/{name}" "workspace_channel" Network plain &[], &[], workspaces::channel, "One channel";
     patch "/v1/workspaces/{id}/channels/{name}" "change_channel" Network plain &[], &["title", "status", "starred", "master_agent", "auto_title"], workspaces::change_channel, "Change what a channel says of itself";
@@ -210,6 +210,17 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))
         .with_state(app.clone())
         .merge(crate::grpc::router(&app))
+}
+
+/// Whether an operation takes content that goes to the disk as it comes, with bounds of its own; any other body is kept until it is whole.
+pub(crate) fn takes_content(method: &Method, path: &str) -> bool {
+    let Some(rest) = path.strip_prefix("/v1/") else { return false };
+    let below = rest.strip_prefix("ws/").and_then(|rest| rest.split_once('/')).map_or(rest, |(_, below)| below);
+    match *method {
+        Method::PUT => below.starts_with("resources/"),
+        Method::POST => matches!(below, "blobs" | "files" | "files/base64" | "admin/import"),
+        _ => false,
+    }
 }
 
 /// What other workspace servers have and this one does not: clients get along without it.

@@ -5,12 +5,14 @@ use crate::ask::Ask;
 use crate::auth::Call;
 use crate::error::Refusal;
 use crate::events::{ack_before, is_member, query_of};
+use crate::unread::{self, StreamAccount};
 use crate::wire;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::budget::Charge;
 use rialto_node::{EventRecord, Inbox, Out, Query, View, outbox};
 use serde_json::Value;
 use std::time::Duration;
@@ -21,7 +23,9 @@ use tokio_util::sync::CancellationToken;
 /// A comment is sent after this long without an event.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Chunks waiting for a slow reader; it is then parked on its cursor.
-pub(crate) const CHUNKS: usize = 4;
+pub(crate) const CHUNKS: usize = 1;
+/// Bytes that an event's frame adds to it, about: its id, its name, marks of the delivery.
+const FRAME_BYTES: usize = 256;
 /// Signals waiting for a reader; more are dropped.
 const SIGNALS: usize = 256;
 /// How a stream begins: when to come back after it was lost.
@@ -81,10 +85,10 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
     let connection = call.network.connection();
     let (outbox, signals) = outbox(SIGNALS);
     call.network.watch(connection, &call.caller, &outbox).await;
-    let stop = ask.app.stop.clone();
+    let (stop, account) = (ask.app.stop.clone(), unread::stream());
     tokio::spawn(async move {
         let network = call.network.clone();
-        let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer) };
+        let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer), account };
         reader.follow(cursor, head, signals).await;
         network.close_stream(connection).await;
     });
@@ -100,11 +104,22 @@ struct Reader {
     stop: CancellationToken,
     /// An open stream keeps a member online.
     member: bool,
+    /// What its pieces are charged to.
+    account: StreamAccount,
 }
 
 impl Reader {
     async fn send(&self, chunk: String) -> bool {
         self.tx.send(Bytes::from(chunk)).await.is_ok()
+    }
+
+    /// Waits for room for a page; nothing when the reader is gone.
+    async fn room(&self) -> Option<Option<Charge>> {
+        tokio::select! {
+            charge = self.account.room() => Some(charge),
+            () = self.tx.closed() => None,
+            () = self.stop.cancelled() => Some(None),
+        }
     }
 
     fn name<'e>(&self, kind: &'e str) -> &'e str {
@@ -122,6 +137,7 @@ impl Reader {
         loop {
             head.borrow_and_update();
             let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
+            let Some(charge) = self.room().await else { return };
             let result = match self.call.network.query(&self.call.caller, &next).await {
                 Ok(result) => result,
                 Err(fault) => {
@@ -131,18 +147,24 @@ impl Reader {
             };
             cursor = result.next.max(cursor);
             let marks = self.query.view == Some(View::Inbox) && result.tracked;
-            let mut chunk = String::new();
-            for record in &result.events {
+            let (has_more, events) = (result.has_more, result.events);
+            let bytes = events.iter().map(|record| record.event.json_len() + FRAME_BYTES);
+            let mut chunk = String::with_capacity(bytes.sum());
+            for record in &events {
                 let (id, name) = (record.event.id(), self.name(record.event.kind()));
                 chunk.push_str(&format!("id: {id}\nevent: {name}\ndata: {}\n\n", wire::event_json(record, marks)));
             }
+            // Only the text waits for a reader that is slow.
+            drop(events);
             if !chunk.is_empty() {
-                if !self.send(chunk).await {
+                if self.tx.send(unread::piece(chunk, charge)).await.is_err() {
                     return;
                 }
                 quiet.reset();
+            } else {
+                drop(charge);
             }
-            if result.has_more {
+            if has_more {
                 continue;
             }
             if !self.wait(&mut head, &mut signals, &mut quiet).await {

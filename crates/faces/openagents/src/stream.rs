@@ -5,9 +5,11 @@
 
 use crate::auth::{Call, unknown_network};
 use crate::error::close_code;
+use crate::standing::Standing;
 use crate::wire;
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Event, Fault, limits};
+use rialto_node::budget::{Charge, EndsWhenCrowded};
 use rialto_node::delivery::Attempt;
 use rialto_node::outbox::{Outlet, Port, outbox};
 use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Part, Query, Signal, Texts};
@@ -16,11 +18,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes rendered for one write, about.
-const RENDER_BYTES: usize = 4 << 20;
+const RENDER_BYTES: usize = 1 << 20;
 /// Events handed over at once, so that other connections have their turn in between.
 const TURN_EVENTS: usize = 256;
 /// Bytes looked up for one write, about.
 const LOOKUP_BYTES: usize = 256 << 10;
+/// Bytes rendered for a client that are not counted while it does not read them.
+const UNCOUNTED_BYTES: usize = 64 << 10;
 /// The join must come within this time.
 pub const JOIN_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -92,7 +96,7 @@ impl Frame {
     }
 
     /// Bytes of its events, about.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Frame::One(event, _) => event.weight(),
             Frame::Signal(signal) => signal.event().weight(),
@@ -114,6 +118,8 @@ pub struct Rendered {
     pub joined: bool,
     /// What has to be looked up before it goes on; comes after the frames.
     lookup: Option<Lookup>,
+    /// What a part of the frames is charged to until it is written.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// What the store knows and rendering waits for.
@@ -132,6 +138,8 @@ pub(crate) struct Looked {
     pub(crate) close: Option<Close>,
     /// What was too much for one write: it comes before everything else.
     rest: Vec<Vec<Attempt>>,
+    /// What the frames are charged to until they are written.
+    pub(crate) charge: Option<Charge>,
 }
 
 impl Looked {
@@ -174,6 +182,11 @@ pub struct Renderer {
     batch_acks: bool,
     /// Unreadable texts in a row.
     bad_frames: u32,
+    /// The connection, if it can be ended.
+    standing: Option<Standing>,
+    /// It is, when it holds most of what nobody reads.
+    #[allow(dead_code, reason = "held, not read")]
+    ends: Option<EndsWhenCrowded>,
 }
 
 /// Starts a conversation with a network, for a carrier that takes out of the outbox what it renders.
@@ -280,7 +293,26 @@ impl Batch {
 
 impl Renderer {
     fn new(peer: Peer, caller: Caller) -> Renderer {
-        Renderer { peer, caller: Arc::new(caller), address: "core".to_owned(), batch_acks: false, bad_frames: 0 }
+        Renderer {
+            peer,
+            caller: Arc::new(caller),
+            address: "core".to_owned(),
+            batch_acks: false,
+            bad_frames: 0,
+            standing: None,
+            ends: None,
+        }
+    }
+
+    /// The same for a connection that is told when its client has joined, and that can be ended.
+    pub(crate) fn on(self, standing: Standing) -> Renderer {
+        Renderer { standing: Some(standing), ..self }
+    }
+
+    /// Counts bytes that were rendered and wait for the client to read; little is not counted.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Charge> {
+        let network = self.peer.network().filter(|_| bytes > UNCOUNTED_BYTES)?;
+        Some(network.hold_mail(bytes))
     }
 
     /// Renders what the outbox brought, from the front, until it is enough for one write or ends the stream. Reads
@@ -292,6 +324,7 @@ impl Renderer {
             looked.put_back(outs);
             rendered.frames.extend(looked.frames);
             rendered.close = rendered.close.or(looked.close);
+            rendered.charge = looked.charge;
         }
         rendered
     }
@@ -378,6 +411,11 @@ impl Renderer {
             // Queries of this stream run as the member that joined.
             self.caller = Arc::new(Caller { stream: Some(joined.session), ..Caller::default() });
             rendered.joined = true;
+            if let (Some(standing), Some(network)) = (&self.standing, self.peer.network()) {
+                standing.prove();
+                let standing = standing.clone();
+                self.ends = network.ends_when_crowded(&self.caller, move || standing.dismiss());
+            }
             let address = result.result.as_ref().and_then(|r| r.get("address")).and_then(serde_json::Value::as_str);
             self.address = address.unwrap_or("core").to_owned();
         }
@@ -424,16 +462,31 @@ impl Renderer {
             // Only who has joined has anything to be looked up.
             let Some(network) = network else { return Looked::default() };
             match lookup {
-                Lookup::Stored(lists) => stored(&network, &address, lists).await,
+                Lookup::Stored(lists) => {
+                    let mut charge = network.room_for_mail(&caller, LOOKUP_BYTES).await;
+                    let looked = stored(&network, &address, lists).await;
+                    let bytes = looked.frames.iter().map(Frame::bytes).sum();
+                    charge.iter_mut().for_each(|charge| charge.resize(bytes));
+                    Looked { charge, ..looked }
+                }
                 Lookup::Query(query, id) => {
-                    let event = match network.query(&caller, &query).await {
+                    let mut charge = None;
+                    let page = match network.reserve(&caller).await {
+                        Ok(reserved) => {
+                            charge = reserved;
+                            network.query(&caller, &query).await
+                        }
+                        Err(fault) => Err(fault),
+                    };
+                    let event = match page {
                         Ok(page) => {
                             let payload = wire::page_json(&page, false);
                             wire::server_event("network.events.response", &address, network.id(), &payload, Some(&id))
                         }
                         Err(fault) => wire::error_event(&fault, Some(&id), &address, network.id()),
                     };
-                    Looked { frames: vec![Frame::One(event, None)], close: None, rest: Vec::new() }
+                    charge.iter_mut().for_each(|charge| charge.resize(event.weight()));
+                    Looked { frames: vec![Frame::One(event, None)], charge, ..Looked::default() }
                 }
             }
         }
@@ -454,7 +507,7 @@ impl Renderer {
 
 /// Reads deliveries until they are enough for one write.
 async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> Looked {
-    let mut looked = Looked { frames: Vec::new(), close: None, rest: Vec::new() };
+    let mut looked = Looked::default();
     let mut bytes = 0;
     for mut attempts in lists {
         attempts.sort_unstable_by_key(|a| a.seq);

@@ -15,9 +15,10 @@ use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Role};
 use rialto_node::command::Look;
-use rialto_node::identity::sha256;
-use rialto_node::{AdminOp, CreateNetwork};
+use rialto_node::identity::{Secret, sha256};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Network};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A stamp as ISO 8601 in UTC.
 pub(crate) fn iso(ms: u64) -> String {
@@ -64,7 +65,7 @@ impl Visit {
     async fn pay(ask: &Ask) -> Result<Visit, Refusal> {
         let id = ask.path.get("id").map(String::as_str);
         let call = CallRequest::new(&ask.app, &ask.headers).path(id).call()?;
-        let seen = call.network.look(&call.caller, Look::Workspace).await?;
+        let seen = call.network.look(&call.caller, Look::Workspace { agents: false }).await?;
         Ok(Visit { call, seen, from: ask.client.place() })
     }
 
@@ -92,31 +93,31 @@ impl Visit {
         Ok(self.call.network.act(&self.call.caller, self.from.clone(), op).await?)
     }
 
-    /// Looks again after a change.
-    async fn again(mut self) -> Result<Visit, Refusal> {
-        self.seen = self.call.network.look(&self.call.caller, Look::Workspace).await?;
-        Ok(self)
+    /// The workspace as it is now, with its agents.
+    async fn workspace(&self) -> Result<Value, Refusal> {
+        Ok(workspace(&self.call.network, &self.call.caller).await?)
     }
 
-    fn workspace(&self) -> Response {
-        wire::ok(&dated(self.seen.get("workspace").cloned().unwrap_or_default()))
+    async fn channel(&self, name: &str) -> Result<Value, Refusal> {
+        let look = Look::WorkspaceChannel(name.to_owned());
+        Ok(dated(self.call.network.look(&self.call.caller, look).await?))
     }
+}
 
-    fn channel(&self, name: &str) -> Result<Value, Refusal> {
-        let name = name.trim_start_matches("channel/");
-        let all = self.seen.get("channels").and_then(Value::as_array).into_iter().flatten();
-        let found = all.into_iter().find(|c| c.get("name").and_then(Value::as_str) == Some(name));
-        let unknown = || Refusal::from(Fault::new(ErrorCode::UnknownTarget, format!("no channel {name:?}")));
-        found.cloned().map(dated).ok_or_else(unknown)
-    }
+/// A workspace with its agents, as clients see it.
+async fn workspace(network: &Network, caller: &Arc<Caller>) -> Result<Value, Fault> {
+    let mut seen = network.look(caller, Look::Workspace { agents: true }).await?;
+    Ok(dated(seen.get_mut("workspace").map(Value::take).unwrap_or_default()))
 }
 
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
 pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let (app, headers) = (ask.app, ask.headers);
-    if !(app.config.creates_openly() && ask.client.is_local() || app.config.open_creation == Some(true)) {
-        auth::operator(&app, &headers)?;
-    }
+    let operator = match auth::operator(&app, &headers) {
+        Ok(operator) => Some(operator),
+        Err(_) if app.config.creates_openly(&ask.client) => None,
+        Err(refusal) => return Err(refusal),
+    };
     let body = object(&body)?;
     let text = |key: &str| match body.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -133,10 +134,13 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let wish = CreateNetwork {
         created_by: email.as_ref().map(|email| format!("human:{email}")),
         token_manages: true,
+        made_openly: operator.is_none(),
         ..CreateNetwork::named(&name, Preset::Workspace)
     };
     let (network, token) = app.node.create_network(wish).await?;
-    let by = std::sync::Arc::new(rialto_node::Caller { operator: true, ..rialto_node::Caller::default() });
+    // Whoever makes it without a credential is known by the token it gets.
+    let holder = || Arc::new(Caller { bearer: token.as_ref().map(Secret::sha256), ..Caller::default() });
+    let by = operator.unwrap_or_else(holder);
     network.act(&by, ask.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
     if let Some(email) = &email {
         network.admin(AdminOp::Settings(json!({ "metadata": { "creator_email": email } }))).await?;
@@ -146,9 +150,8 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     }
     let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
     let made = network.admin(AdminOp::OpenSession(session)).await?;
-    let seen = network.look(&by, Look::Workspace).await?;
-    let all = seen.get("channels").and_then(Value::as_array).into_iter().flatten();
-    let channel = all.into_iter().find(|c| c.get("name") == made.get("name")).cloned().unwrap_or_default();
+    let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let channel = network.look(&by, Look::WorkspaceChannel(first)).await?;
     Ok(wire::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
         "token": token.map(|t| t.expose().to_owned()), "channel": dated(channel),
@@ -161,15 +164,14 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<R
     let networks = if call.caller.operator { app.node.networks() } else { vec![call.network.clone()] };
     let mut out = Vec::new();
     for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {
-        let seen = network.look(&call.caller, Look::Workspace).await?;
-        out.push(dated(seen.get("workspace").cloned().unwrap_or_default()));
+        out.push(workspace(network, &call.caller).await?);
     }
     Ok(wire::ok(&json!({ "workspaces": out })))
 }
 
 /// `GET /v1/workspaces/{id}`.
 pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
-    Ok(Visit::pay(&ask).await?.workspace())
+    Ok(wire::ok(&Visit::pay(&ask).await?.workspace().await?))
 }
 
 /// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
@@ -199,7 +201,7 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         }
     }
     visit.act(AdminOp::Settings(Value::Object(patch))).await?;
-    Ok(visit.again().await?.workspace())
+    Ok(wire::ok(&visit.workspace().await?))
 }
 
 /// `DELETE /v1/workspaces/{id}`: archives it.
@@ -213,10 +215,7 @@ pub(crate) async fn archive(ask: Ask) -> Result<Response, Refusal> {
 pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
     let visit = Visit::to_manage(&ask).await?;
     let (secret, token) = ask.app.node.make_token(None, None, None, None)?;
-    visit.act(AdminOp::AddToken(token)).await?;
-    for label in visit.seen.get("tokens").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-        visit.act(AdminOp::RevokeToken(label.to_owned())).await?;
-    }
+    visit.act(AdminOp::RotateToken(token)).await?;
     Ok(wire::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
 }
 
@@ -227,9 +226,9 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
     let hash = sha256(token);
     let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
     let network = app.node.network_by_token(&hash).ok_or_else(unknown)?;
-    let caller = rialto_node::Caller { bearer: Some(hash), ..rialto_node::Caller::default() };
+    let caller = Caller { bearer: Some(hash), ..Caller::default() };
     // One that has expired resolves to nothing.
-    network.look(&std::sync::Arc::new(caller), Look::Workspace).await.map_err(|_| unknown())?;
+    network.look(&Arc::new(caller), Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
     let base = app.base_url(&headers);
     Ok(wire::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
@@ -239,7 +238,9 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
 /// `GET /v1/workspaces/{id}/channels`.
 pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
     let visit = Visit::pay(&ask).await?;
-    Ok(wire::ok(&json!({ "channels": dated(visit.seen.get("channels").cloned().unwrap_or_default()) })))
+    let bad_cursor = |_| bad("after", "is a cursor that an answer gave");
+    let after = ask.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
+    Ok(wire::ok(&dated(visit.call.network.look(&visit.call.caller, Look::WorkspaceChannels { after }).await?)))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
@@ -251,19 +252,19 @@ pub(crate) async fn open(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     }
     let made = visit.act(AdminOp::OpenSession(wish)).await?;
     let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
-    Ok(wire::ok(&visit.again().await?.channel(name)?))
+    Ok(wire::ok(&visit.channel(name).await?))
 }
 
 /// `GET /v1/workspaces/{id}/channels/{name}`.
 pub(crate) async fn channel(ask: Ask) -> Result<Response, Refusal> {
-    Ok(wire::ok(&Visit::pay(&ask).await?.channel(ask.named("name"))?))
+    Ok(wire::ok(&Visit::pay(&ask).await?.channel(ask.named("name")).await?))
 }
 
 async fn set_channel(ask: &Ask, changes: Value) -> Result<Response, Refusal> {
     let visit = Visit::to_arrange(ask).await?;
-    visit.channel(ask.named("name"))?;
+    visit.channel(ask.named("name")).await?;
     visit.act(AdminOp::SetChannel(ask.named("name").to_owned(), changes)).await?;
-    Ok(wire::ok(&visit.again().await?.channel(ask.named("name"))?))
+    Ok(wire::ok(&visit.channel(ask.named("name")).await?))
 }
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
@@ -284,11 +285,11 @@ pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Ref
     let role = role.ok_or_else(|| bad("role", "master, member or observer"))?;
     let name = ask.named("name").to_owned();
     let set = visit.act(AdminOp::Role(name, role)).await?;
-    let visit = visit.again().await?;
+    let workspace = visit.workspace().await?;
     let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
-    let agents = visit.seen.get("workspace").and_then(|w| w.get("agents")).and_then(Value::as_array);
+    let agents = workspace.get("agents").and_then(Value::as_array);
     let found = agents.into_iter().flatten().find(|a| a.get("agentName").and_then(Value::as_str) == bare);
-    Ok(wire::ok(&dated(found.cloned().unwrap_or(set.clone()))))
+    Ok(wire::ok(&found.cloned().unwrap_or_else(|| dated(set.clone()))))
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.

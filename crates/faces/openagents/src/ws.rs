@@ -12,6 +12,7 @@ mod spool;
 use crate::app::App;
 use crate::auth::{CallRequest, Params, unknown_network};
 use crate::error::{Refusal, close_code};
+use crate::standing::Standing;
 use crate::stream::{Conversation, JOIN_WITHIN, Looked, Peer, converse_through};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::HeaderMap;
@@ -64,9 +65,9 @@ pub(crate) async fn upgrade(
     let caller = Caller { dialect: Some(Dialect::Stream), ..caller };
     let (response, upgrade) = handshake::accept(&mut request)
         .map_err(|refusal| if peer.is_known() { refusal } else { unknown_network().into() })?;
-    let (unwrap, place) = match request.extensions_mut().remove::<Beneath>() {
-        Some(Beneath { unwrap, place }) => (unwrap, Some(place)),
-        None => (None, None),
+    let (unwrap, place, standing) = match request.extensions_mut().remove::<Beneath>() {
+        Some(Beneath { unwrap, place, standing }) => (unwrap, Some(place), standing),
+        None => (None, None, Standing::default()),
     };
     let stop = app.stop.clone();
     // An upgraded connection is nobody's but ours: a stop waits for its goodbye.
@@ -75,9 +76,10 @@ pub(crate) async fn upgrade(
         match upgrade.await {
             Ok(upgraded) => {
                 let (input, output, read) = socket::halves(upgraded, unwrap);
-                let (conversation, outlet) = converse_through(peer, caller, |renderer| Line::new(output, renderer));
+                let (conversation, outlet) =
+                    converse_through(peer, caller, |renderer| Line::new(output, renderer, standing.clone()));
                 // A task of its own: what the upgrade needed is not kept for as long as the connection lives.
-                tokio::spawn(run(input, read, conversation, outlet, stop, (running, place)));
+                tokio::spawn(run(input, read, conversation, outlet, stop, (running, place, standing)));
             }
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }
@@ -92,7 +94,7 @@ async fn run(
     conversation: Conversation,
     outlet: Arc<Outlet<Line>>,
     stop: CancellationToken,
-    _kept: (TaskTrackerToken, Option<Arc<dyn Any + Send + Sync>>),
+    (_running, _place, standing): (TaskTrackerToken, Option<Arc<dyn Any + Send + Sync>>, Standing),
 ) {
     let now = Instant::now();
     let connection = Connection {
@@ -104,7 +106,10 @@ async fn run(
         heard: now,
         ping_at: now + PING_EVERY,
     };
-    connection.run(read, conversation, stop).await;
+    tokio::select! {
+        () = connection.run(read, conversation, stop) => {}
+        () = standing.dismissed() => {}
+    }
 }
 
 /// What the connection's own task holds.

@@ -134,6 +134,12 @@ impl Registry {
         if self.uploading >= limits::UPLOADS_MAX {
             return too_many("uploads to this node at a time", limits::UPLOADS_MAX);
         }
+        let here: usize = self.uploads.range((network, 0)..=(network, MemberId::MAX)).map(|(_, count)| count).sum();
+        // A network never has more places than it leaves to others: however many fill theirs, one that comes finds some.
+        let share = limits::UPLOADS_PER_NETWORK_MAX.min((limits::UPLOADS_MAX - self.uploading + here) / 2).max(1);
+        if here >= share {
+            return too_many("uploads of one network at a time", share);
+        }
         let own = self.uploads.get(&(network, member)).copied().unwrap_or(0);
         if own >= limits::UPLOADS_PER_MEMBER_MAX {
             return too_many("uploads of one member at a time", limits::UPLOADS_PER_MEMBER_MAX);

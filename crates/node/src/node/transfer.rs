@@ -11,6 +11,7 @@ use bytes::Bytes;
 use rialto_engine::record::Change;
 use rialto_engine::{AdminOp, Effects, Engine, Record, State};
 use rialto_identity::Secret;
+use rialto_model::error::Scope;
 use rialto_model::network::{Policy, Token};
 use rialto_model::{ErrorCode, Fault, NetworkId, limits};
 use rialto_store::{BlobReader, Class, Lsn, Store, StoreError};
@@ -130,8 +131,8 @@ impl Node {
     /// The network as it will be here, and where its records go.
     fn prepare(&self, state: State, name: Option<&str>) -> Result<(Place, Engine, Option<Secret>), Fault> {
         if self.networks().len() >= limits::NETWORKS_MAX {
-            let text = format!("this node has {} networks, which is its limit", limits::NETWORKS_MAX);
-            return Err(Fault::new(ErrorCode::NetworkFull, text));
+            let text = format!("this node has reached its limit of {} networks", limits::NETWORKS_MAX);
+            return Err(Fault::full(Scope::Node, limits::NETWORKS_MAX, text));
         }
         let internal = |_| Fault::from(ErrorCode::Internal);
         let State { mut book, lists, reading, .. } = state;

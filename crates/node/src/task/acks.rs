@@ -1,11 +1,69 @@
 //! Events by id and by position, and the acks that name them.
 
-use super::{RECENT_BYTES, RECENT_EVENTS, Task};
+use super::park::{Given, Source};
+use super::{RECENT_EVENTS, Task};
+use crate::command::Whereabouts;
 use crate::delivery::id_key;
 use crate::metrics::Counters;
 use rialto_engine::{AckRequest, Clock, EventRecord};
-use rialto_model::{ErrorCode, EventId, Fault, Seq};
+use rialto_model::{ErrorCode, EventId, Fault, Seq, limits};
+use rialto_store::Store;
+use serde_json::json;
 use std::sync::Arc;
+
+/// Bytes of its newest events that every network may keep at hand.
+const RECENT_BYTES_MIN: usize = 1 << 20;
+
+/// Ids of an ack that are not at hand, each with where it is if it is one of the network's own.
+#[derive(Debug, Default)]
+pub(super) struct Sought {
+    ids: Vec<(String, Option<Seq>)>,
+    up_to: Option<(String, Option<Seq>)>,
+}
+
+impl Sought {
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.up_to.is_none()
+    }
+}
+
+/// Refuses an ack of too many ids.
+pub(crate) fn few_enough(ids: usize) -> Result<(), Fault> {
+    if ids <= limits::ACK_IDS_MAX {
+        return Ok(());
+    }
+    let text =
+        format!("an ack names at most {} ids: send several, or ack everything up to one (up_to)", limits::ACK_IDS_MAX);
+    Err(Fault::new(ErrorCode::TooLarge, text).field("ids"))
+}
+
+/// The position of a stored event by its id; `own` is where it is if the id is one of the network's own. Blocks on the disk.
+pub(crate) fn find_stored(
+    store: &dyn Store,
+    number: u32,
+    network: &str,
+    id: &str,
+    own: Option<Seq>,
+) -> Result<Option<Seq>, Fault> {
+    let is_it = |seq: Seq| -> Result<bool, Fault> {
+        Ok(crate::query::read_records(store, number, network, &[seq])?.first().is_some_and(|r| r.event.id() == id))
+    };
+    if let Some(own) = own
+        && is_it(own)?
+    {
+        return Ok(Some(own));
+    }
+    let seqs = store.find(number, id_key(id)).map_err(|error| {
+        tracing::error!(network, %error, "an event cannot be looked up");
+        Fault::new(ErrorCode::StorageUnavailable, "stored events cannot be looked up; the log has the cause")
+    })?;
+    for seq in seqs {
+        if is_it(seq)? {
+            return Ok(Some(seq));
+        }
+    }
+    Ok(None)
+}
 
 impl Task {
     pub(super) fn remember(&mut self, record: Arc<EventRecord>) {
@@ -14,8 +72,21 @@ impl Task {
         }
         self.recent_bytes += record.event.weight();
         self.recent.push_back(record);
-        // Never forgets what is not committed yet: the store does not know it.
-        while (self.recent.len() > RECENT_EVENTS || self.recent_bytes > RECENT_BYTES)
+        self.forget_oldest(limits::RECENT_BYTES_MAX);
+    }
+
+    /// Counts what is at hand for the whole node, and keeps little of it where all networks together keep too much.
+    pub(super) fn share_recent(&mut self) {
+        self.recent_held.resize(self.recent_bytes);
+        if self.shared.directory.accounts.has_too_many_recent() {
+            self.forget_oldest(RECENT_BYTES_MIN);
+            self.recent_held.resize(self.recent_bytes);
+        }
+    }
+
+    /// Forgets the oldest of what is at hand. Never what is not committed yet: the store does not know it.
+    fn forget_oldest(&mut self, bytes_max: usize) {
+        while (self.recent.len() > RECENT_EVENTS || self.recent_bytes > bytes_max)
             && self.recent.front().is_some_and(|r| r.event.seq <= self.committed)
         {
             if let Some(old) = self.recent.pop_front() {
@@ -69,23 +140,93 @@ impl Task {
         Ok(None)
     }
 
-    /// Event ids to positions; unknown ones are ignored.
-    pub(super) fn ack_request(&self, ids: &[String], up_to: Option<&str>, count: bool) -> Result<AckRequest, Fault> {
-        let seq = |id: &str| -> Result<Option<Seq>, Fault> {
-            match id.strip_prefix("seq:").and_then(|n| n.parse().ok()) {
-                Some(seq) => Ok(Some(seq)),
-                None => Ok(self.find(id)?.map(|r| r.event.seq)),
-            }
+    /// Where an event is, by what is at hand: nothing is read.
+    pub(super) fn whereabouts(&self, id: &str) -> Whereabouts {
+        let book = &self.engine.state.book;
+        let first = self.recent.front().map_or(Seq::MAX, |r| r.event.seq);
+        let near = |seq: Seq| {
+            let at = seq.checked_sub(first).and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| self.recent.get(at)).is_some_and(|r| r.event.id() == id)
         };
-        let mut seqs = Vec::with_capacity(ids.len());
-        for id in ids {
-            seqs.extend(seq(id)?);
+        let own = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head).map(|own| own.seq);
+        let known = self.recent_ids.get(&id_key(id)).copied();
+        match [own, known].into_iter().flatten().find(|seq| near(*seq)) {
+            Some(seq) => Whereabouts::At(seq),
+            None => Whereabouts::Stored(own.filter(|seq| *seq < first)),
         }
-        let up_to = match up_to {
-            Some(id) => seq(id)?,
-            None => None,
-        };
-        Ok(AckRequest { seqs, up_to, count })
+    }
+
+    /// Acks events by their ids; unknown ones are ignored. Gives those that are not at hand: they are looked up away from the task, and
+    /// acked then.
+    pub(super) fn ack_named(
+        &mut self,
+        member: u32,
+        ids: Vec<String>,
+        up_to: Option<String>,
+        now: Clock,
+    ) -> Result<Option<Sought>, Fault> {
+        few_enough(ids.len())?;
+        let (mut request, mut sought) = (AckRequest::default(), Sought::default());
+        for id in ids {
+            match self.placed(&id) {
+                Ok(seq) => request.seqs.push(seq),
+                Err(own) => sought.ids.push((id, own)),
+            }
+        }
+        if let Some(id) = up_to {
+            match self.placed(&id) {
+                Ok(seq) => request.up_to = Some(seq),
+                Err(own) => sought.up_to = Some((id, own)),
+            }
+        }
+        if !sought.is_empty() && self.acks_looked_up >= limits::ACKS_LOOKED_UP_MAX {
+            let text = "too many acks of old events at once; ack them again later";
+            return Err(Fault::new(ErrorCode::RateLimited, text).details(json!({ "retry_after_ms": 100 })));
+        }
+        if !request.seqs.is_empty() || request.up_to.is_some() {
+            self.ack(member, &request, now);
+        }
+        Ok(Some(sought).filter(|sought| !sought.is_empty()))
+    }
+
+    /// Whether what a member sends after an ack can wait for it: not where an ack overtakes what waits already.
+    pub(super) fn may_wait_for_ack(&self, member: u32, resumed: Option<&Source>) -> bool {
+        let source = Source::Member(member);
+        resumed == Some(&source) || !self.lanes.contains_key(&source)
+    }
+
+    /// The position of an event that is at hand; otherwise where it may be in the store.
+    fn placed(&self, id: &str) -> Result<Seq, Option<Seq>> {
+        if let Some(seq) = id.strip_prefix("seq:").and_then(|n| n.parse().ok()) {
+            return Ok(seq);
+        }
+        match self.whereabouts(id) {
+            Whereabouts::At(seq) => Ok(seq),
+            Whereabouts::Stored(own) => Err(own),
+        }
+    }
+
+    /// Looks ids up away from the task; what comes of it is acked by [`Task::looked_up`], and whoever waits under the ticket goes on.
+    pub(super) fn look_up(&mut self, ticket: u64, member: u32, sought: Sought) {
+        self.acks_looked_up += 1;
+        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
+        let (host, give) = (self.host.clone(), self.give.clone());
+        tokio::spawn(async move {
+            let found = host.blocking(move || {
+                let seq =
+                    |(text, own): &(String, Option<Seq>)| find_stored(store.as_ref(), number, &id, text, *own).ok()?;
+                let up_to = sought.up_to.as_ref().and_then(seq);
+                AckRequest { seqs: sought.ids.iter().filter_map(seq).collect(), up_to, count: false }
+            });
+            let request = found.await.unwrap_or_default();
+            let _ = give.send((ticket, Given::LookedUp(member, request))).await;
+        });
+    }
+
+    /// Events that an ack named were looked up.
+    pub(super) fn looked_up(&mut self, member: u32, request: &AckRequest, now: Clock) {
+        self.acks_looked_up = self.acks_looked_up.saturating_sub(1);
+        self.ack(member, request, now);
     }
 
     pub(super) fn ack(&mut self, member: u32, request: &AckRequest, now: Clock) -> u64 {

@@ -6,7 +6,7 @@
 
 use super::Task;
 use super::intake::Detour;
-use super::park::{Given, Held, Source};
+use super::park::{Given, Held, NOT_IN_TIME, Source};
 use crate::command::{Answered, Reply};
 use crate::metrics::ModOutcome;
 use crate::modport::Asked;
@@ -23,6 +23,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
+/// A mod that is suspended is probed this often.
+const PROBE_MS: Millis = 5_000;
 /// Events shown to observers are forgotten after this long if they are not answered.
 const OBSERVING_MS_MAX: Millis = limits::MOD_DEADLINE_MS_MAX;
 
@@ -35,6 +37,19 @@ struct Observing {
     /// The position of what it is shown.
     cause: Option<Seq>,
     since: Millis,
+    /// It is only to be heard of.
+    probe: bool,
+}
+
+/// How long a mod has been silent.
+#[derive(Debug)]
+struct Silence {
+    /// Events in a row that it left unanswered.
+    timeouts: u32,
+    /// The list of mods had this revision: another one is another mod.
+    revision: u64,
+    /// When it is probed next.
+    probe_at: Millis,
 }
 
 /// Who sends an event of a mod.
@@ -72,19 +87,22 @@ pub(super) struct Checks {
     sent: VecDeque<(Emitter, String)>,
     /// Answers that came while something else was decided.
     ready: VecDeque<(u64, Given)>,
+    /// Mods that did not answer lately, and not at all since.
+    silent: BTreeMap<Box<str>, Silence>,
     /// Some owed emit waits for a mod that is not connected.
     pub(super) waits: bool,
 }
 
 impl Checks {
     pub(super) fn connect(&mut self, name: Box<str>, asks: mpsc::Sender<Asked>) {
+        self.silent.remove(&name);
         self.ports.insert(name, asks);
     }
 
     /// Nothing that was asked will be answered: the log failed.
     pub(super) fn forget(&mut self) {
-        let ports = std::mem::take(&mut self.ports);
-        *self = Checks { ports, ..Checks::default() };
+        let (ports, silent) = (std::mem::take(&mut self.ports), std::mem::take(&mut self.silent));
+        *self = Checks { ports, silent, ..Checks::default() };
     }
 
     /// Puts what a mod sends behind what others sent; it is decided with the next [`Task::settle`].
@@ -111,8 +129,106 @@ fn no_ticket() -> Fault {
 }
 
 impl Task {
-    /// Whether a mod can be asked at all.
+    /// Whether a mod can be asked, and is worth it.
     pub(super) fn is_reachable(&self, name: &str, runs: Runs, now: Clock) -> Result<(), &'static str> {
+        if self.is_suspended(name) {
+            return Err("it is suspended: it left too many events unanswered");
+        }
+        self.is_connected(name, runs, now)
+    }
+
+    fn is_suspended(&self, name: &str) -> bool {
+        let revision = self.engine.state.book.mods_revision;
+        let silence = self.checks.silent.get(name).filter(|silence| silence.revision == revision);
+        silence.is_some_and(|silence| silence.timeouts >= limits::MOD_TIMEOUTS_MAX)
+    }
+
+    /// A mod left an event unanswered.
+    pub(super) fn fell_silent(&mut self, name: &str, now: Clock) {
+        let revision = self.engine.state.book.mods_revision;
+        let silence = self.checks.silent.entry(name.into()).or_insert(Silence { timeouts: 0, revision, probe_at: 0 });
+        if silence.revision != revision {
+            *silence = Silence { timeouts: 0, revision, probe_at: 0 };
+        }
+        silence.timeouts = silence.timeouts.saturating_add(1);
+        silence.probe_at = now.steady.saturating_add(PROBE_MS);
+        if silence.timeouts == limits::MOD_TIMEOUTS_MAX {
+            tracing::warn!(network = %self.shared.id, name, "a mod does not answer: it is suspended until it answers a probe");
+            self.shared.mods.suspend(name, true);
+        }
+    }
+
+    /// A mod was heard of.
+    fn spoke(&mut self, name: &str) {
+        if let Some(silence) = self.checks.silent.remove(name)
+            && silence.timeouts >= limits::MOD_TIMEOUTS_MAX
+        {
+            tracing::info!(network = %self.shared.id, name, "a mod that was suspended answers again");
+            self.shared.mods.suspend(name, false);
+        }
+    }
+
+    /// Asks mods that are suspended for a sign of life; those that are no longer meant are forgotten.
+    pub(super) fn probe_silent(&mut self, now: Clock) {
+        let mods = &self.engine.state.book.mods;
+        let revision = self.engine.state.book.mods_revision;
+        let mut due: Vec<(Box<str>, Runs)> = Vec::new();
+        let mut gone: Vec<Box<str>> = Vec::new();
+        for (name, silence) in &mut self.checks.silent {
+            let meant = mods.iter().find(|m| m.name == *name).filter(|_| silence.revision == revision);
+            match meant {
+                None => gone.push(name.clone()),
+                Some(m) if silence.timeouts >= limits::MOD_TIMEOUTS_MAX && silence.probe_at <= now.steady => {
+                    silence.probe_at = now.steady.saturating_add(PROBE_MS);
+                    due.push((name.clone(), m.runs));
+                }
+                Some(_) => {}
+            }
+        }
+        for name in gone {
+            self.checks.silent.remove(&name);
+            self.shared.mods.suspend(&name, false);
+        }
+        for (name, runs) in due {
+            self.probe(&name, runs, now);
+        }
+    }
+
+    /// Shows a mod an event that is none, to hear whether it answers.
+    fn probe(&mut self, name: &str, runs: Runs, now: Clock) {
+        let event = serde_json::json!({
+            "id": self.own_id(now), "type": "rialto.mod.probe", "source": "core", "target": format!("mod/{name}"),
+            "payload": {}, "metadata": { "ephemeral": true }, "timestamp": self.engine.state.stamp(now.wall),
+            "network": &*self.shared.id, "visibility": Visibility::ModOnly.as_str(),
+        });
+        let check = Check {
+            name: name.into(),
+            runs,
+            deadline_ms: PROBE_MS,
+            step: Step::Observe,
+            event: event.to_string(),
+            context: serde_json::json!({ "address": "core", "probe": true }).to_string(),
+            seq: None,
+            mods: Arc::from(Vec::new()),
+            chain: Chain::default(),
+        };
+        self.tickets += 1;
+        let ticket = self.tickets;
+        if self.put(ticket, &check, now).is_ok() {
+            let shown = Observing {
+                name: name.into(),
+                runs,
+                chain: Chain::default(),
+                cause: None,
+                since: now.steady,
+                probe: true,
+            };
+            self.checks.observing.insert(ticket, shown);
+        }
+    }
+
+    /// Whether a mod can be asked at all.
+    fn is_connected(&self, name: &str, runs: Runs, now: Clock) -> Result<(), &'static str> {
         match runs {
             Runs::Builtin => Err("not a mod that is asked"),
             Runs::Process => match self.checks.ports.get(name) {
@@ -126,7 +242,7 @@ impl Task {
 
     /// Puts a question to a mod.
     pub(super) fn put(&mut self, ticket: u64, check: &Check, now: Clock) -> Result<(), &'static str> {
-        self.is_reachable(&check.name, check.runs, now)?;
+        self.is_connected(&check.name, check.runs, now)?;
         match check.runs {
             Runs::Builtin => Err("not a mod that is asked"),
             Runs::Process => {
@@ -191,7 +307,8 @@ impl Task {
     /// Shows an event to an observer. One that has too much to look at misses it.
     pub(super) fn observe(&mut self, check: &Check) {
         let now = self.clock.now();
-        if self.checks.observing.len() >= limits::MOD_OBSERVING_MAX {
+        let suspended = self.is_suspended(&check.name);
+        if suspended || self.checks.observing.len() >= limits::MOD_OBSERVING_MAX {
             return self.shared.mods.count(&check.name, ModOutcome::Missed, 0);
         }
         self.tickets += 1;
@@ -199,7 +316,9 @@ impl Task {
         match self.put(ticket, check, now) {
             Ok(()) => {
                 let (name, runs, chain, cause) = (check.name.clone(), check.runs, check.chain, check.seq);
-                self.checks.observing.insert(ticket, Observing { name, runs, chain, cause, since: now.steady });
+                self.checks
+                    .observing
+                    .insert(ticket, Observing { name, runs, chain, cause, since: now.steady, probe: false });
             }
             Err(_) => self.shared.mods.count(&check.name, ModOutcome::Missed, 0),
         }
@@ -248,9 +367,17 @@ impl Task {
             return if bugs::on("second verdict acknowledged") { Ok(()) } else { Err(no_ticket()) };
         }
         let verdict = Verdict::parse(&envelope.payload)?;
+        self.answers_of(number);
         self.heard(number);
         self.checks.come(number, Given::Verdict(Outcome::Said(verdict)));
         Ok(())
+    }
+
+    /// The mod that is asked under this ticket has answered.
+    fn answers_of(&mut self, ticket: u64) {
+        if let Some(name) = self.asked_name(ticket) {
+            self.spoke(&name);
+        }
     }
 
     /// What a process said.
@@ -258,13 +385,30 @@ impl Task {
         if self.checks.observing.contains_key(&ticket) {
             self.observed(ticket, outcome, now);
         } else if self.is_asked(ticket, Runs::Process) {
+            match &outcome {
+                Outcome::Said(_) => self.answers_of(ticket),
+                // Whoever runs the process has waited as long as it may take.
+                Outcome::Failed(reason) if *reason == NOT_IN_TIME => {
+                    if let Some(name) = self.asked_name(ticket) {
+                        self.fell_silent(&name, now);
+                    }
+                }
+                Outcome::Failed(_) => {}
+            }
             self.heard(ticket);
             self.checks.come(ticket, Given::Verdict(outcome));
         }
     }
 
     fn observed(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
-        let Some(Observing { name, chain, cause, since, .. }) = self.checks.observing.remove(&ticket) else { return };
+        let Some(shown) = self.checks.observing.remove(&ticket) else { return };
+        let Observing { name, chain, cause, since, probe, .. } = shown;
+        if matches!(outcome, Outcome::Said(_)) {
+            self.spoke(&name);
+        }
+        if probe {
+            return;
+        }
         self.noted(&name, &outcome, now.steady.saturating_sub(since));
         if let Outcome::Said(verdict) = outcome {
             self.will_send(&name, &verdict, chain, Cause { seq: cause, id: None });
@@ -319,11 +463,17 @@ impl Task {
         }
     }
 
-    /// Goes on with what came in the meantime: answers, and what mods sent.
+    /// Goes on with what came in the meantime: answers, and what mods sent. What mods send goes with what it follows from, so it is
+    /// decided first; answers let go of what waited, and wait themselves while the batch has all it should.
     pub(super) fn settle(&mut self, now: Clock) {
         while !self.checks.is_quiet() {
-            while let Some((ticket, given)) = self.checks.ready.pop_front() {
-                self.given(ticket, given, now);
+            if self.checks.sent.is_empty() {
+                if self.is_heavy() {
+                    return;
+                }
+                if let Some((ticket, given)) = self.checks.ready.pop_front() {
+                    self.given(ticket, given, now);
+                }
             }
             if let Some((emitter, text)) = self.checks.sent.pop_front() {
                 let held = Held {

@@ -197,6 +197,7 @@ impl Task {
             let _ = self.head.send(self.committed);
         }
         Counters::add(&counters.accepted, flight.events.len() as u64);
+        self.share_recent();
         flight.blobs.commit(&self.blobs, self.shared.number);
         // Before the answers too: whoever was given a token or a session may use it at once.
         if std::mem::take(&mut self.book_changed) {
@@ -210,8 +211,11 @@ impl Task {
         events.retain(|e| {
             !e.tracked || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.changes)
         });
-        for run in runs(events) {
-            let sent = self.sessions.deliver(&self.engine.state, &run, run.book() == self.changes, now.steady);
+        let accounts = &self.shared.directory.accounts;
+        let unread_max = accounts.mail_per_stream();
+        for run in runs(events, accounts.mail()) {
+            let settled = run.book() == self.changes;
+            let sent = self.sessions.deliver(&self.engine.state, &run, (settled, unread_max), now.steady);
             if !run.is_tracked() {
                 let dropped = self.sessions.keep_for_polls(&self.engine.state, &run);
                 Counters::add(&self.shared.counters.dropped, dropped);
@@ -247,6 +251,9 @@ impl Task {
             }
             Then::Page(reply, page) => {
                 let _ = reply.send(page);
+            }
+            Then::Latest(reply, latest) => {
+                let _ = reply.send(latest);
             }
             Then::Hash(reply, hash) => {
                 let _ = reply.send((self.last_lsn, hash));

@@ -87,7 +87,11 @@ impl Task {
             self.ask_who_came(now);
             self.settle(now);
         }
-        if self.is_due() && (self.flights.is_empty() || self.events.len() >= PIPELINE_EVENTS) {
+        let heavy = self.is_heavy();
+        // Also what could wait for others.
+        self.urgent |= heavy;
+        let full = self.events.len() >= PIPELINE_EVENTS || heavy;
+        if self.is_due() && (self.flights.is_empty() || full) {
             self.submit().await;
         }
         if let Some(reply) = stop {
@@ -95,6 +99,11 @@ impl Task {
             let _ = reply.send(());
             self.commands.close();
         }
+    }
+
+    /// Whether the open batch has all it should: the log takes no batch of any size.
+    pub(super) fn is_heavy(&self) -> bool {
+        self.open.bytes() >= BATCH_BYTES
     }
 
     /// Whether something waits for a commit. Reads alone do not.

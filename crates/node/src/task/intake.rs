@@ -1,5 +1,6 @@
 //! One received frame: parse, look up its id, read its credentials, decide.
 
+use super::acks::Sought;
 use super::checks::Cause;
 use super::park::{Held, Source};
 use super::{Task, Then};
@@ -10,7 +11,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Question, Resume, Seen, Stop};
 use rialto_engine::mods::external::Chain;
-use rialto_engine::{Caller, Clock, Effect, Principal, Route, StreamKey};
+use rialto_engine::{Caller, Clock, Effect, MemberId, Principal, Route, StreamKey};
 use rialto_identity::{Secret, sha256};
 use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
 use serde_json::Value;
@@ -24,6 +25,22 @@ pub(super) enum Detour {
     Behind(Source),
     /// Something must be known first.
     Ask(Source, Question, Answers),
+    /// An ack names old events, which have to be found first.
+    LookUp(MemberId, Sought),
+}
+
+/// Requests that are answered with lists or content.
+fn reads_much(kind: &str) -> bool {
+    matches!(kind, "network.agent.discover" | "network.resource.discover" | "network.resource.read")
+}
+
+/// The refusal of a request that does not fit into the answer to its batch.
+pub fn too_much_at_once() -> Fault {
+    let limit = limits::BATCH_RESPONSE_BYTES_MAX;
+    let text = format!(
+        "the responses to earlier events of this batch fill its answer ({limit} bytes); send this one in a batch of its own"
+    );
+    Fault::new(ErrorCode::TooLarge, text).details(serde_json::json!({ "limit": limit }))
 }
 
 impl Task {
@@ -95,7 +112,7 @@ impl Task {
         }
         let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
         match envelope.kind.as_ref() {
-            "network.event.ack" => return Ok(self.ack_frame(caller, &envelope, now)),
+            "network.event.ack" => return self.ack_frame(caller, &envelope, resumed, now),
             // A mod's word is not kept waiting by what the mod's server sends.
             "network.mod.verdict" => return Ok(self.verdict_frame(caller, &envelope, now)),
             _ => {}
@@ -113,8 +130,38 @@ impl Task {
         match envelope.kind.as_ref() {
             "network.events.query" => self.query_frame(caller, &envelope, answers, now),
             "network.agent.join" => self.join_frame(caller, &envelope, text, answers, now),
+            kind if reads_much(kind) => self.reading_frame(caller, &envelope, text, answers, now),
             _ => self.event_frame(caller, &envelope, text, answers, now),
         }
+    }
+
+    /// A request whose response may be large: it is charged for before it is made, and refused where there is no room.
+    fn reading_frame(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        text: &str,
+        answers: Answers,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
+        let id = || envelope.id.as_deref().map(str::to_owned);
+        if self.response_room == 0 {
+            return Ok(self.answered(id(), Err(too_much_at_once())));
+        }
+        let member = self.engine.state.principal(caller, envelope.source.as_deref(), now);
+        let Ok(Principal::Member(member)) = member else {
+            return self.event_frame(caller, envelope, text, answers, now);
+        };
+        let account = self.shared.directory.accounts.member_of(self.shared.number, member);
+        let mut charge = match account.charge_now(limits::PAGE_BYTES_MAX) {
+            Ok(charge) => charge,
+            Err(fault) => return Ok(self.answered(id(), Err(fault))),
+        };
+        let mut answered = self.event_frame(caller, envelope, text, answers, now)?;
+        let bytes = answered.response_bytes();
+        charge.resize(bytes);
+        answered.charge = (bytes > 0).then(|| Arc::new(charge));
+        Ok(answered)
     }
 
     /// Whose event this is, as far as its order goes.
@@ -242,7 +289,15 @@ impl Task {
             }
         };
         let material = format!("{}\0{key}", sender.unwrap_or_default());
-        let id = format!("http:{:032x}", xxhash_rust::xxh3::xxh3_128(material.as_bytes()));
+        let hash = match self.engine.state.book.id_key {
+            Some(secret) => {
+                let hash = sha256(&format!("{:032x}\0{material}", u128::from_be_bytes(secret)));
+                hash.first_chunk().map_or(0, |first| u128::from_be_bytes(*first))
+            }
+            // A key that was used before an upgrade still means the same event.
+            None => xxhash_rust::xxh3::xxh3_128(material.as_bytes()),
+        };
+        let id = format!("http:{hash:032x}");
         let Some(rest) = text.strip_prefix('{') else { return frame };
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
         Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}"))
@@ -258,20 +313,45 @@ impl Task {
     pub(super) fn answered(&self, id: Option<String>, result: Result<Accepted, Fault>) -> Answered {
         let durability = self.engine.state.book.settings.durability;
         let result = result.map_err(|fault| self.shared.directory.locate(fault));
-        Answered { refused: id, result, durability, query: None, silent: false, session_id: None }
+        Answered { refused: id, result, durability, query: None, silent: false, session_id: None, charge: None }
     }
 
-    /// `network.event.ack`: nothing is answered unless it is wrong.
-    fn ack_frame(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Answered {
+    /// `network.event.ack`: nothing is answered unless it is wrong. What its sender sends next comes after it, also when it names events
+    /// that have to be looked up.
+    fn ack_frame(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        resumed: Option<&Source>,
+        now: Clock,
+    ) -> Result<Answered, Box<Detour>> {
         let id = envelope.id.as_deref().map(str::to_owned);
-        let result = self.try_ack(caller, envelope, now);
-        let silent = result.is_ok();
-        let accepted =
-            result.map(|()| Accepted { named: id.as_deref().map(Into::into), silent: true, ..Accepted::default() });
-        Answered { silent, ..self.answered(id, accepted) }
+        match self.try_ack(caller, envelope, now) {
+            Ok(Some((member, sought))) if self.may_wait_for_ack(member, resumed) => {
+                Err(Box::new(Detour::LookUp(member, sought)))
+            }
+            Ok(Some((member, sought))) => {
+                self.look_up(0, member, sought);
+                Ok(self.ack_taken(id))
+            }
+            Ok(None) => Ok(self.ack_taken(id)),
+            Err(fault) => Ok(self.answered(id, Err(fault))),
+        }
     }
 
-    fn try_ack(&mut self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<(), Fault> {
+    /// The answer to an ack, which nobody hears.
+    pub(super) fn ack_taken(&self, id: Option<String>) -> Answered {
+        let accepted = Accepted { named: id.as_deref().map(Into::into), silent: true, ..Accepted::default() };
+        Answered { silent: true, ..self.answered(id, Ok(accepted)) }
+    }
+
+    /// Acks what is at hand; gives who acks, and what has to be looked up.
+    fn try_ack(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        now: Clock,
+    ) -> Result<Option<(MemberId, Sought)>, Fault> {
         let member = self.member_of(caller, now)?;
         self.engine.guard(&envelope.kind, member, now)?;
         let own = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
@@ -301,15 +381,13 @@ impl Task {
                     .field("metadata")
             })?;
             self.ack_to_sender(member, &sender, &id, envelope, now);
-            return Ok(());
+            return Ok(None);
         }
         if ids.is_empty() && ack.up_to.is_none() {
             let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to");
             ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
         }
-        let request = self.ack_request(&ids, ack.up_to.as_deref(), false)?;
-        self.ack(member, &request, now);
-        Ok(())
+        Ok(self.ack_named(member, ids, ack.up_to, now)?.map(|sought| (member, sought)))
     }
 
     /// Whom an ack goes to besides the network; none if it is for core alone.

@@ -2,12 +2,14 @@
 
 use super::Task;
 use crate::command::{Ledger, Look};
+use rialto_engine::listing::{Asker, Budget, Piece};
 use rialto_engine::{Caller, Clock, Viewer, mods};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-/// Conversations in one listing, the liveliest first: each is read inside the task.
-const LISTED_MAX: usize = 500;
+/// Members looked at for one piece of a listing of conversations: each means two lists that are compared.
+const PAIRS_MAX: usize = 100;
 
 fn unknown(id: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here"))
@@ -21,24 +23,20 @@ impl Task {
         let viewer = self.viewer_of(caller, now)?;
         let member = match viewer {
             Viewer::Member(id) => Some(id),
-            Viewer::Operator | Viewer::Reader => None,
+            Viewer::Operator | Viewer::Reader { .. } => None,
         };
         match what {
             Look::Profile => Ok(self.profile()),
-            Look::Discover { filter, compat } => self.discover(viewer, &filter, compat, now),
+            Look::Discover { filter, compat } => {
+                self.engine.state.discovered(&self.engine.live, Asker { viewer, compat }, &filter, now)
+            }
             Look::Me => match member {
                 Some(id) => Ok(self.engine.state.own_entry(&self.engine.live, id, now)),
                 None => Err(Fault::new(ErrorCode::NotAMember, "only a member has a page of its own: join first")),
             },
-            Look::Channels => {
-                let readers = viewer == Viewer::Reader;
-                let state = &self.engine.state;
-                let list: Vec<Value> = state
-                    .visible_channels(member)
-                    .filter(|(_, c)| !(readers && c.private))
-                    .map(|(id, _)| state.channel_entry(id))
-                    .collect();
-                Ok(json!({ "channels": list }))
+            Look::Channels => Ok(listed(self.engine.state.channel_entries(viewer, None, Budget::default()))),
+            Look::ChannelPage { after, limit } => {
+                Ok(listed(self.engine.state.channel_entries(viewer, after, Budget::rows(limit))))
             }
             Look::Threads { channel, before, limit } => {
                 let list = self.engine.state.threads(viewer, channel.as_deref(), before, limit)?;
@@ -67,8 +65,10 @@ impl Task {
             Look::Work(id) => self.work(viewer, &id, now),
             Look::Artifact { id, artifact } => self.artifact(viewer, &id, &artifact),
             Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
-            Look::Conversations => self.conversations(member),
-            Look::Workspace => Ok(self.workspace(caller, viewer, now)),
+            Look::Conversations { after } => self.conversations(member, after),
+            Look::Workspace { agents } => Ok(self.workspace(caller, agents, now)),
+            Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
+            Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
             Look::Invitations(agent) => self.invitations(viewer, agent),
             Look::Analytics => self
                 .engine
@@ -97,8 +97,7 @@ impl Task {
         let book = &self.engine.state.book;
         let s = &book.settings;
         let now = self.clock.now();
-        let online =
-            self.engine.state.roster().filter(|(id, m)| m.is_present() && self.engine.live.is_online(*id, now)).count();
+        let online = self.engine.online(now);
         let mut capabilities = vec!["network.agent", "network.channel"];
         if self.engine.state.has_mod("persistence") {
             capabilities.push("network.events");
@@ -112,76 +111,29 @@ impl Task {
         })
     }
 
-    fn discover(&self, viewer: Viewer, filter: &Value, compat: bool, now: Clock) -> Result<Value, Fault> {
-        let state = &self.engine.state;
-        let member = match viewer {
-            Viewer::Member(id) => Some(id),
-            Viewer::Operator | Viewer::Reader => None,
-        };
-        let mut roster = state.discover(&self.engine.live, member, filter, now)?;
-        let Some(map) = roster.as_object_mut() else { return Ok(roster) };
-        if viewer == Viewer::Reader {
-            let open: Vec<String> = state
-                .visible_channels(None)
-                .filter(|(_, c)| !c.private)
-                .map(|(_, c)| format!("channel/{}", c.name))
-                .collect();
-            map.insert("channels".into(), json!(open));
-        }
-        if compat {
-            let names: Vec<String> = map
-                .get("channels")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
-            let objects: Vec<Value> = state
-                .visible_channels(None)
-                .filter(|(_, c)| names.iter().any(|n| n.strip_prefix("channel/") == Some(&c.name)))
-                .map(|(id, _)| state.channel_entry(id))
-                .collect();
-            map.insert("channels".into(), objects.into());
-            for agent in map.get_mut("agents").and_then(Value::as_array_mut).into_iter().flatten() {
-                let name = agent
-                    .get("address")
-                    .and_then(Value::as_str)
-                    .map(|a| a.split_once(':').map_or(a, |(_, n)| n).to_owned());
-                if let (Some(agent), Some(name)) = (agent.as_object_mut(), name) {
-                    let seen = agent.get("last_seen_at").cloned().unwrap_or_default();
-                    agent.insert("agent_name".into(), json!(name));
-                    agent.insert("last_heartbeat_at".into(), seen);
-                    agent.insert("enabled_skills".into(), json!([]));
-                }
-            }
-        }
-        Ok(roster)
-    }
-
-    fn conversations(&self, member: Option<u32>) -> Result<Value, Fault> {
+    /// Members that come after one of them, with whom the viewer has exchanged direct events: the last one, and how many.
+    fn conversations(&self, member: Option<u32>, after: Option<u32>) -> Result<Value, Fault> {
         let Some(me) = member else {
             return Err(Fault::new(ErrorCode::NotAMember, "conversations are a member's: join first"));
         };
         let state = &self.engine.state;
         let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
-        let mut list: Vec<(u64, u64, &str)> = Vec::new();
-        for (other, m) in state.roster().filter(|(id, _)| *id != me) {
+        let mut list: Vec<Value> = Vec::new();
+        let (mut looks, mut last) = (PAIRS_MAX, None);
+        for (other, m) in state.roster_after(after) {
+            if looks == 0 {
+                return Ok(json!({ "own": own, "with": list, "next": last }));
+            }
+            last = Some(other);
+            if other == me {
+                continue;
+            }
+            looks -= 1;
             let seqs = state.direct_between(me, other);
-            let Some(last) = seqs.max() else { continue };
-            list.push((last, seqs.len(), &m.address));
+            let newest = seqs.max().filter(|seq| *seq <= self.committed);
+            list.extend(newest.map(|seq| json!({ "last": seq, "count": seqs.len(), "address": m.address })));
         }
-        list.sort_unstable_by_key(|(last, ..)| std::cmp::Reverse(*last));
-        let mut conversations = Vec::new();
-        for (last, count, address) in list.into_iter().take(LISTED_MAX) {
-            let Some(record) = self.record_at(last)? else { continue };
-            let payload: Value = serde_json::from_str(record.event.payload()).unwrap_or_default();
-            conversations.push(json!({
-                "agents": [own, address], "message_count": count,
-                "last_message": { "content": payload.get("content").cloned().unwrap_or_default(), "sender": record.event.source(), "timestamp": record.event.timestamp },
-            }));
-        }
-        Ok(json!({ "conversations": conversations }))
+        Ok(json!({ "own": own, "with": list, "next": null }))
     }
 
     fn explain(&self, viewer: Viewer, id: &str, record: Option<&rialto_engine::EventRecord>) -> Result<Value, Fault> {
@@ -190,18 +142,18 @@ impl Task {
             return state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id));
         };
         let mut explanation = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
-        let pending: Vec<(String, u32, bool)> = explanation
+        let pending: BTreeMap<String, (u32, bool)> = explanation
             .pending
             .iter()
             .filter_map(|m| {
                 let (seq, member) = (record.event.seq, state.member(*m)?);
                 let attempts = self.sessions.attempts(*m, seq);
-                Some((member.address.to_string(), attempts, attempts > 0 || self.sessions.was_shown(*m, seq)))
+                Some((member.address.to_string(), (attempts, attempts > 0 || self.sessions.was_shown(*m, seq))))
             })
             .collect();
         for rung in explanation.json.get_mut("recipients").and_then(Value::as_array_mut).into_iter().flatten() {
-            let found = pending.iter().find(|(a, ..)| rung.get("recipient").and_then(Value::as_str) == Some(a));
-            if let (Some((_, attempts, went_out)), Some(map)) = (found, rung.as_object_mut()) {
+            let found = rung.get("recipient").and_then(Value::as_str).and_then(|address| pending.get(address));
+            if let (Some((attempts, went_out)), Some(map)) = (found, rung.as_object_mut()) {
                 map.insert("attempts".into(), json!(attempts));
                 if *went_out {
                     map.insert("rung".into(), "delivered".into());
@@ -211,21 +163,30 @@ impl Task {
         Ok(explanation.json)
     }
 
-    /// When a token was last shown, or a session last made with it.
-    fn token_used_at(&self, token: &rialto_model::network::Token) -> Option<u64> {
-        let sessions = self.engine.state.roster().flat_map(|(_, m)| &m.sessions);
-        let made = sessions.filter(|s| s.token.as_deref() == Some(&token.label)).map(|s| s.created_at).max();
-        self.tokens_shown.get(&token.sha256).copied().max(made)
+    /// When sessions were last made with tokens, by label.
+    fn tokens_used(&self) -> BTreeMap<&str, u64> {
+        let mut used: BTreeMap<&str, u64> = BTreeMap::new();
+        for session in self.engine.state.roster().flat_map(|(_, m)| &m.sessions) {
+            if let Some(label) = session.token.as_deref() {
+                let at = used.entry(label).or_default();
+                *at = session.created_at.max(*at);
+            }
+        }
+        used
     }
 
     fn operator(&self, ledger: Ledger) -> Value {
         let book = &self.engine.state.book;
         match ledger {
             Ledger::Tokens => {
+                let used = self.tokens_used();
+                let used_at = |t: &rialto_model::network::Token| {
+                    self.tokens_shown.get(&t.sha256).max(used.get(t.label.as_str())).copied()
+                };
                 let list: Vec<Value> = book
                     .tokens
                     .iter()
-                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at, "last_used_at": self.token_used_at(t) }))
+                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at, "last_used_at": used_at(t) }))
                     .collect();
                 json!({ "tokens": list })
             }
@@ -257,7 +218,7 @@ impl Task {
                     map.insert("created_at".into(), json!(book.created_at));
                     map.insert("created_by".into(), json!(book.created_by));
                     map.insert("members".into(), json!(self.engine.state.roster().count()));
-                    map.insert("channels".into(), json!(self.engine.state.visible_channels(None).count()));
+                    map.insert("channels".into(), json!(self.engine.state.channel_count()));
                     map.insert("head".into(), json!(book.head));
                     map.insert("purged".into(), json!(book.purged));
                     map.insert("mods".into(), json!(book.mods));
@@ -268,9 +229,19 @@ impl Task {
     }
 }
 
+/// Channels as answers have them, with a cursor if there are more.
+fn listed(piece: Piece) -> Value {
+    let mut out = json!({ "channels": piece.rows });
+    if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
+        map.insert("has_more".into(), true.into());
+        map.insert("next".into(), next.into());
+    }
+    out
+}
+
 fn operators_only(viewer: Viewer) -> Result<(), Fault> {
     match viewer {
         Viewer::Operator => Ok(()),
-        Viewer::Member(_) | Viewer::Reader => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's")),
+        Viewer::Member(_) | Viewer::Reader { .. } => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's")),
     }
 }

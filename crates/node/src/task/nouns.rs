@@ -73,7 +73,7 @@ impl Task {
         match viewer {
             Viewer::Operator => Ok(None),
             Viewer::Member(id) => Ok(Some(id)),
-            Viewer::Reader => Err(Fault::new(ErrorCode::NotAMember, "resources are for members: join first")),
+            Viewer::Reader { .. } => Err(Fault::new(ErrorCode::NotAMember, "resources are for members: join first")),
         }
     }
 
@@ -95,7 +95,7 @@ impl Task {
                 return Err(Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"));
             }
             Viewer::Member(id) => Some(id),
-            Viewer::Reader => None,
+            Viewer::Reader { .. } => None,
         };
         state.may_bring(member)?;
         Ok(json!({ "member": member, "quota": state.book.settings.blob_bytes_max }))
@@ -142,7 +142,7 @@ impl Task {
         let found = match viewer {
             Viewer::Operator => state.unit_named(id, None),
             Viewer::Member(me) => state.unit_named(id, Some(me)).filter(|(_, unit)| state.sees_unit(unit, me)),
-            Viewer::Reader => None,
+            Viewer::Reader { .. } => None,
         };
         found.ok_or_else(|| no_unit(id))
     }

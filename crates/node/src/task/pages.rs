@@ -37,11 +37,11 @@ impl Task {
         };
         let quiet = match viewer {
             Viewer::Member(id) => self.engine.state.member(id).is_some_and(rialto_engine::state::Member::is_quiet),
-            Viewer::Operator | Viewer::Reader => false,
+            Viewer::Operator | Viewer::Reader { .. } => false,
         };
         let checks = match viewer {
             Viewer::Member(id) if asks => self.checks.take(id),
-            Viewer::Member(_) | Viewer::Operator | Viewer::Reader => Vec::new(),
+            Viewer::Member(_) | Viewer::Operator | Viewer::Reader { .. } => Vec::new(),
         };
         Ok(PageAnswer { page, viewer, head, oldest, tracked, quiet, checks })
     }

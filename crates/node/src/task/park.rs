@@ -3,6 +3,7 @@
 //! Invariant: a parked event is neither answered nor durable, but for what mods emit (`owed`); later events of its source wait behind it, in order. When
 //! the answer is there, the event is decided again from the start: whatever changed meanwhile counts.
 
+use super::acks::Sought;
 use super::checks::Emitter;
 use super::intake::Detour;
 use super::{Task, Then};
@@ -14,11 +15,14 @@ use crate::texts::Texts;
 use rialto_engine::input::{Answers, Content, Question};
 use rialto_engine::mods::Runs;
 use rialto_engine::mods::external::{Check, Checked, Outcome};
-use rialto_engine::{Caller, Clock, MemberId, SessionRef};
+use rialto_engine::{AckRequest, Caller, Clock, MemberId, SessionRef};
+use rialto_model::error::Scope;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Why a mod failed that had its time.
+pub(super) const NOT_IN_TIME: &str = "it did not answer in time";
 /// How long storing or reading content may take.
 const CONTENT_MS_MAX: Millis = 60_000;
 /// A payload of more bytes is checked against its schema away from the task.
@@ -53,6 +57,7 @@ pub(super) struct Held {
 }
 
 /// The texts of one source that wait.
+#[derive(Default)]
 pub(super) struct Lane {
     ticket: u64,
     /// Steady time after which the question is given up.
@@ -84,11 +89,22 @@ pub(super) enum Given {
     Bytes(Content, u64, Arc<[u8]>),
     /// What came of asking a mod.
     Verdict(Outcome),
+    /// Events that an ack of this member names; what the member sent after it may wait.
+    LookedUp(MemberId, AckRequest),
 }
 
-fn too_many() -> Fault {
-    Fault::new(ErrorCode::RateLimited, "too much of yours waits for an answer")
-        .details(serde_json::json!({ "retry_after_ms": 100 }))
+fn too_many(scope: Scope, limit: usize) -> Fault {
+    let text = match scope {
+        Scope::Member => format!(
+            "as much of yours waits for an answer as may ({} events, {limit} bytes); send it again later",
+            limits::PARKED_EVENTS_MAX
+        ),
+        Scope::Network | Scope::Node => {
+            format!("as much of this network waits for answers as may ({limit} bytes); send it again later")
+        }
+    };
+    let details = serde_json::json!({ "retry_after_ms": 100, "scope": scope.as_str(), "limit": limit });
+    Fault::new(ErrorCode::RateLimited, text).details(details)
 }
 
 fn unfinished() -> Fault {
@@ -104,6 +120,19 @@ impl Lane {
 impl Held {
     fn left(&self) -> usize {
         self.texts.len().saturating_sub(self.at)
+    }
+
+    /// The id of the next text, if it says one.
+    fn next_id(&self) -> Option<String> {
+        let text = self.texts.get(self.at).and_then(|text| std::str::from_utf8(text).ok())?;
+        rialto_model::Envelope::parse(text).ok()?.id.map(std::borrow::Cow::into_owned)
+    }
+
+    /// Answers the next text.
+    fn pass(&mut self, answered: Answered) {
+        self.answered.push(answered);
+        self.at += 1;
+        self.answers = Answers::default();
     }
 
     /// Refuses everything that is not answered yet.
@@ -179,6 +208,11 @@ impl Task {
         }
     }
 
+    /// Bytes of everything that waits.
+    fn parked_bytes(&self) -> usize {
+        self.lanes.values().map(Lane::all_bytes).sum()
+    }
+
     /// Puts texts behind what waits of their source.
     pub(super) fn park_behind(&mut self, source: &Source, mut held: Held) {
         let (events, bytes) = (held.left(), held.texts.bytes());
@@ -186,7 +220,11 @@ impl Task {
             lane.events + events <= limits::PARKED_EVENTS_MAX && lane.bytes + bytes <= limits::PARKED_BYTES_MAX
         };
         if !self.lanes.get(source).is_some_and(has_room) {
-            return self.refuse_held(held, &too_many());
+            let limit = limits::PARKED_BYTES_MAX;
+            return self.refuse_held(held, &too_many(Scope::Member, limit));
+        }
+        if self.parked_bytes() + bytes > limits::PARKED_ALL_BYTES_MAX {
+            return self.refuse_held(held, &too_many(Scope::Network, limits::PARKED_ALL_BYTES_MAX));
         }
         self.owe(&mut held);
         if let Some(lane) = self.lanes.get_mut(source) {
@@ -196,35 +234,41 @@ impl Task {
         }
     }
 
+    /// The lane of a source, whose first texts are these and wait under a new ticket.
+    fn lane(&mut self, source: Source, held: Held) -> (u64, &mut Lane) {
+        self.tickets += 1;
+        let lane = self.lanes.entry(source).or_default();
+        lane.ticket = self.tickets;
+        lane.asking = Some(held);
+        lane.check = None;
+        lane.answered = false;
+        lane.waits = None;
+        (self.tickets, lane)
+    }
+
+    /// Parks texts behind an ack that is their next one, and has the events that it names found.
+    fn park_ack(&mut self, member: MemberId, held: Held, sought: Sought, now: Clock) {
+        if self.parked_bytes() + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
+            return self.refuse_held(held, &too_many(Scope::Network, limits::PARKED_ALL_BYTES_MAX));
+        }
+        let (ticket, lane) = self.lane(Source::Member(member), held);
+        lane.deadline = now.steady.saturating_add(CONTENT_MS_MAX);
+        self.look_up(ticket, member, sought);
+    }
+
     /// Parks texts whose next one asks something, and has it found out.
     pub(super) fn park(&mut self, source: Source, mut held: Held, question: Question, now: Clock) {
-        let all: usize = self.lanes.values().map(Lane::all_bytes).sum();
-        if all + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
-            return self.refuse_held(held, &too_many());
+        if self.parked_bytes() + held.texts.bytes() > limits::PARKED_ALL_BYTES_MAX {
+            return self.refuse_held(held, &too_many(Scope::Network, limits::PARKED_ALL_BYTES_MAX));
         }
         self.owe(&mut held);
         let waits_until = self.waits_until(&held, &question, now);
         let revision = self.engine.state.book.mods_revision;
-        self.tickets += 1;
-        let ticket = self.tickets;
         if let (Source::Guest(_), Reply::Stream(connection, _)) = (&source, &held.reply) {
             self.joining.insert(*connection, source.clone());
         }
         let frame = held.texts.iter().nth(held.at).map(<[u8]>::to_vec).unwrap_or_default();
-        let lane = self.lanes.entry(source).or_insert_with(|| Lane {
-            ticket,
-            deadline: 0,
-            asking: None,
-            check: None,
-            answered: false,
-            waits: None,
-            queue: VecDeque::new(),
-            events: 0,
-            bytes: 0,
-        });
-        lane.ticket = ticket;
-        lane.asking = Some(held);
-        lane.answered = false;
+        let (ticket, lane) = self.lane(source, held);
         lane.waits = waits_until.map(|_| revision);
         match question {
             Question::Check(check) if waits_until.is_some() => {
@@ -265,6 +309,12 @@ impl Task {
     /// The newest question that a mod has not answered: only a bug asks for it.
     pub(super) fn newest_asked(&self, runs: Runs) -> Option<u64> {
         self.lanes.values().map(|lane| lane.ticket).filter(|ticket| self.is_asked(*ticket, runs)).max()
+    }
+
+    /// The mod that is asked under this ticket.
+    pub(super) fn asked_name(&self, ticket: u64) -> Option<Box<str>> {
+        let lane = self.lanes.values().find(|lane| lane.ticket == ticket)?;
+        lane.check.as_ref().map(|(check, _)| check.name.clone())
     }
 
     /// The answer to this ticket came.
@@ -316,23 +366,26 @@ impl Task {
 
     /// An answer came: the event is decided again, then what waited behind it.
     pub(super) fn given(&mut self, ticket: u64, given: Given, now: Clock) {
+        if let Given::LookedUp(member, request) = &given {
+            self.looked_up(*member, request, now);
+        }
         let Some((source, lane)) = self.lanes.iter_mut().find(|(_, lane)| lane.ticket == ticket) else { return };
         let source = source.clone();
         let Some(mut held) = lane.asking.take() else { return };
         let asked = lane.check.take();
         match given {
             Given::Refused(fault) => {
-                let text = held.texts.iter().nth(held.at).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default();
-                let id = rialto_model::Envelope::parse(text).ok().and_then(|e| e.id.map(std::borrow::Cow::into_owned));
                 Counters::add(&self.shared.counters.refused, 1);
-                held.answered.push(Answered::refusal(id, fault));
-                held.at += 1;
-                held.answers = Answers::default();
+                held.pass(Answered::refusal(held.next_id(), fault));
             }
             Given::Input(resource, version) => held.answers.input = Some((resource, version)),
             Given::Output(resource, version, fits) => held.answers.output = Some(((resource, version), fits)),
             Given::Content(base, content) => held.answers.content = Some((base, content)),
             Given::Bytes(content, offset, bytes) => held.answers.bytes = Some((content, offset, bytes)),
+            Given::LookedUp(..) => {
+                let id = held.next_id();
+                held.pass(self.ack_taken(id));
+            }
             Given::Verdict(outcome) => {
                 if let Some((check, since)) = asked {
                     self.noted(&check.name, &outcome, now.steady.saturating_sub(since));
@@ -378,7 +431,7 @@ impl Task {
                 let given = match &lane.check {
                     None if late => Given::Refused(unfinished()),
                     None => return None,
-                    Some(_) if late => Given::Verdict(Outcome::Failed("it did not answer in time")),
+                    Some(_) if late => Given::Verdict(Outcome::Failed(NOT_IN_TIME)),
                     Some((check, _)) => {
                         Given::Verdict(Outcome::Failed(self.is_reachable(&check.name, check.runs, now).err()?))
                     }
@@ -386,8 +439,14 @@ impl Task {
                 Some((lane.ticket, given))
             })
             .collect();
+        // All of them at once may be more than one batch holds.
         for (ticket, given) in over {
-            self.given(ticket, given, now);
+            let late = matches!(&given, Given::Verdict(Outcome::Failed(reason)) if *reason == NOT_IN_TIME);
+            if let Some(name) = self.asked_name(ticket).filter(|_| late) {
+                self.fell_silent(&name, now);
+            }
+            self.heard(ticket);
+            self.checks.come(ticket, given);
         }
         self.settle(now);
     }
@@ -407,7 +466,9 @@ impl Task {
         let mut joined = bound(self.joined.get(&held.connection).copied().or(held.session).filter(|_| stream));
         let mut opened = Vec::new();
         let texts = std::mem::take(&mut held.texts);
+        let mut said: usize = held.answered.iter().map(Answered::response_bytes).sum();
         while let Some(text) = texts.get(held.at) {
+            self.response_room = limits::BATCH_RESPONSE_BYTES_MAX.saturating_sub(said);
             let answers = std::mem::take(&mut held.answers);
             let decided = match &held.emitter {
                 Some(emitter) => self.mod_frame(emitter, text, answers, resumed, now),
@@ -429,6 +490,7 @@ impl Task {
                         Detour::Ask(source, question, answers) => {
                             self.park(source, Held { answers, ..held }, question, now)
                         }
+                        Detour::LookUp(member, sought) => self.park_ack(member, held, sought, now),
                     };
                 }
             };
@@ -446,6 +508,7 @@ impl Task {
                     joined = bound(None);
                 }
             }
+            said += answered.response_bytes();
             held.answered.push(answered);
             held.at += 1;
         }

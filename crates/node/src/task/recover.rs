@@ -21,8 +21,9 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 fn only_reads(command: &Command) -> bool {
     match command {
         Command::Page { .. }
+        | Command::Latest { .. }
         | Command::View { .. }
-        | Command::Find { .. }
+        | Command::Locate { .. }
         | Command::Admitted { .. }
         | Command::Touch { .. }
         | Command::Shown { .. }
@@ -32,7 +33,6 @@ fn only_reads(command: &Command) -> bool {
         | Command::Horizon { .. } => true,
         Command::Emit { .. }
         | Command::EmitKeyed { .. }
-        | Command::Ack { .. }
         | Command::AckThese { .. }
         | Command::Admin { .. }
         | Command::OpenRoom { .. }
@@ -64,6 +64,7 @@ impl Task {
                 Then::Count(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Latest(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Hash(reply, _) => drop(reply),
                 Then::Save(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
@@ -96,6 +97,7 @@ impl Task {
         self.decided_after = 0;
         self.recent.clear();
         self.recent_bytes = 0;
+        self.share_recent();
         self.recent_ids.clear();
         let mut wait = WAIT_MIN;
         // The state is whole but the disk has no room: it can be read, not changed.
@@ -219,14 +221,15 @@ impl Task {
                 Command::EmitKeyed { reply, .. } => {
                     let _ = reply.send(vec![Answered::refusal(None, fault())]);
                 }
-                Command::Ack { reply, .. } | Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Latest { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admin { reply, .. }
                 | Command::View { reply, .. }
                 | Command::OpenRoom { reply, .. }
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Find { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ModPort { name, asks } => self.checks.connect(name, asks),
                 Command::Shown { .. }

@@ -1,7 +1,9 @@
 //! Taking content in and giving it out.
 
 use super::*;
-use rialto_model::limits::{FILE_BYTES_MAX, STAGED_PER_MEMBER_MAX, UPLOADS_MAX, UPLOADS_PER_MEMBER_MAX};
+use rialto_model::limits::{
+    FILE_BYTES_MAX, STAGED_PER_MEMBER_MAX, UPLOADS_MAX, UPLOADS_PER_MEMBER_MAX, UPLOADS_PER_NETWORK_MAX,
+};
 use rialto_model::network::{Preset, Settings};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::blobs::{PIECE_BYTES, Upload, Usage};
@@ -205,20 +207,40 @@ async fn a_network_has_a_quota() {
 async fn uploads_are_counted() {
     let world = World::in_memory();
     let mut open: Vec<Upload> = Vec::new();
-    for member in 0..(UPLOADS_MAX / UPLOADS_PER_MEMBER_MAX) as u32 {
+    let full = |refused: BlobError, what: &str| {
+        assert!(refused.to_string().contains(what), "{refused}");
+        assert_eq!(fault(refused).code, ErrorCode::RateLimited);
+    };
+    for member in 0..(UPLOADS_PER_NETWORK_MAX / UPLOADS_PER_MEMBER_MAX) as u32 {
         for _ in 0..UPLOADS_PER_MEMBER_MAX {
             open.push(world.blobs.stage(staging(1, member)).await.unwrap());
         }
+        full(world.blobs.stage(staging(1, member)).await.unwrap_err(), "at a time");
         if member == 0 {
-            let refused = world.blobs.stage(staging(1, 0)).await.unwrap_err();
-            assert!(refused.to_string().contains("one member"), "{refused}");
-            assert_eq!(fault(refused).code, ErrorCode::RateLimited);
+            full(world.blobs.stage(staging(1, 0)).await.unwrap_err(), "one member");
+        }
+    }
+    assert_eq!(open.len(), UPLOADS_PER_NETWORK_MAX);
+    full(world.blobs.stage(staging(1, 9999)).await.unwrap_err(), "one network");
+    // However many networks take what they can, each finds room when it comes, until there is none at all.
+    let mut networks = 1;
+    while let Ok(first) = world.blobs.stage(staging(networks + 1, 0)).await {
+        networks += 1;
+        open.push(first);
+        for member in 1.. {
+            match world.blobs.stage(staging(networks, member)).await {
+                Ok(upload) => open.push(upload),
+                Err(refused) => {
+                    full(refused, "at a time");
+                    break;
+                }
+            }
         }
     }
     assert_eq!(open.len(), UPLOADS_MAX);
-    assert_eq!(fault(world.blobs.stage(staging(2, 9999)).await.unwrap_err()).code, ErrorCode::RateLimited);
+    assert!(networks > 8, "{networks} networks have everything");
     open.pop().unwrap().finish().await.unwrap();
-    drop(world.blobs.stage(staging(2, 9999)).await.unwrap());
+    drop(world.blobs.stage(staging(99, 9999)).await.unwrap());
     drop(open);
     while world.host.run_errand() {}
     for n in 0..STAGED_PER_MEMBER_MAX as u64 {

@@ -16,7 +16,7 @@ pub use chance::{Chance, seed};
 pub use http::{Answer, Http, Request};
 pub use line::Line;
 pub use mount::Mount;
-pub use process::{cpu_seconds, open_files, raise_file_limit, resident_bytes};
+pub use process::{cpu_seconds, open_files, open_sockets, raise_file_limit, resident_bytes};
 pub use quiet::Quiet;
 pub use server::{Network, Server, rialto};
 pub use sse::{Sse, SseEvent};

@@ -28,6 +28,14 @@ pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
+/// Open connections and listeners.
+pub fn open_sockets(pid: u32) -> usize {
+    let is_socket = |path: std::path::PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+    };
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten().filter(|entry| is_socket(entry.path())).count()
+}
+
 /// Raises this process's own limit of open files as far as it may (children inherit it); gives the limit.
 pub fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);

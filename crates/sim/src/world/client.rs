@@ -38,6 +38,8 @@ pub(crate) enum Frame {
     Join {
         k: usize,
         resume: u64,
+        /// It showed a token for its own name.
+        named: bool,
     },
     Leave(usize),
     Ack(Acked),
@@ -168,6 +170,10 @@ pub(crate) struct Client {
     pub(crate) had_stream: bool,
     /// Its last join asked for an observer's session.
     pub(crate) capped: bool,
+    /// It joins with a token for its own name from here on.
+    pub(crate) named: bool,
+    /// Its session was made with that token.
+    pub(crate) named_session: bool,
     pub(crate) calls: Vec<Call>,
     /// Plain events it sent, by number.
     pub(crate) sent: Vec<usize>,
@@ -188,6 +194,8 @@ impl Client {
             stream: None,
             had_stream: false,
             capped: false,
+            named: false,
+            named_session: false,
             calls: Vec::new(),
             sent: Vec::new(),
             bytes: BTreeMap::new(),
@@ -215,6 +223,13 @@ impl Client {
     /// Whether it has read its stream since before an input was sent.
     pub(crate) fn is_there_since(&self, k: u64) -> bool {
         self.stream.as_ref().is_some_and(|s| s.joined && s.view.attentive && s.since as u64 <= k)
+    }
+
+    /// It said goodbye and was not answered yet.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let leaves = |frame: &Frame| matches!(frame, Frame::Leave(_));
+        let called = |call: &Call| matches!(call, Call::Emit(_, frames) if frames.iter().any(leaves));
+        self.stream.as_ref().is_some_and(|stream| stream.waiting.iter().any(leaves)) || self.calls.iter().any(called)
     }
 
     /// Its process is gone: what was in flight is never answered.

@@ -239,11 +239,14 @@ impl World {
                 }
                 net.known(k, &answer.result)
             }
-            Frame::Join { k, resume } => {
+            Frame::Join { k, resume, named } => {
                 let since = net.oracle.next_input();
                 let client = &mut net.clients[c];
                 match &answer.result {
                     Ok(_) => {
+                        if session.is_some() {
+                            client.named_session = named;
+                        }
                         client.session = session.or(client.session.take());
                         if let Some(stream) = client.stream.as_mut() {
                             stream.joined = true;
@@ -609,7 +612,7 @@ impl Net {
     pub(crate) fn lost(&mut self, frame: Frame) {
         match frame {
             Frame::Event(k) => self.oracle.unanswered(k),
-            Frame::Join { k, resume } => {
+            Frame::Join { k, resume, .. } => {
                 self.oracle.unanswered(k);
                 self.forget_session(k);
                 let address = self.oracle.input(k).map(|input| input.source.clone()).unwrap_or_default();

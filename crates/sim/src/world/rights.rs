@@ -15,6 +15,11 @@ pub(crate) const TOKEN: &str = "the token of every world";
 const NARROWED: &str = "the token of who only looks";
 const LABEL: &str = "all";
 
+/// The token for one name.
+pub(crate) fn own_secret(address: &str) -> String {
+    format!("the token of {address} alone")
+}
+
 fn token(label: &str, secret: &str, role: Option<Role>) -> AdminOp {
     let (sha256, label) = (sha256(secret), label.to_owned());
     AdminOp::AddToken(Token { label, sha256, role, agent: None, expires_at: None, created_at: 0 })
@@ -50,8 +55,9 @@ impl World {
             if client.session.is_none() || !self.nets[n].oracle.is_taken(client.address) {
                 continue;
             }
-            let weaker =
-                if client.address.starts_with("human:") { whole.clone() } else { json!({ "token": NARROWED }) };
+            // A name that was proved is not had for the network's token.
+            let owned = client.address.starts_with("human:") || client.named_session;
+            let weaker = if owned { whole.clone() } else { json!({ "token": NARROWED }) };
             tries.push((client.address.to_owned(), weaker));
         }
         for (who, credentials) in tries {
@@ -63,42 +69,99 @@ impl World {
         Ok(())
     }
 
-    /// The token that agents joined with is revoked, and another takes its place: every session made with it is over.
-    pub(crate) async fn revoke(&mut self, n: usize, network: Network) -> Result<(), Wrong> {
-        if self.nets[n].shaky {
-            return Ok(());
-        }
-        for op in [AdminOp::RevokeToken(LABEL.to_owned()), token(LABEL, TOKEN, None)] {
+    /// Makes sure that there is a token for the client's own name; false if that is not known now.
+    pub(crate) async fn has_own_token(&mut self, n: usize, c: usize, network: &Network) -> Result<bool, Wrong> {
+        let address = self.nets[n].clients[c].address;
+        let AdminOp::AddToken(whole) = token(address, &own_secret(address), None) else { return Ok(false) };
+        let (network, op) = (network.clone(), AdminOp::AddToken(Token { agent: Some(address.to_owned()), ..whole }));
+        let done = self.drive(async move { network.admin(op).await }).await?;
+        Ok(done.map_or_else(|fault| fault.code == ErrorCode::AlreadyExists, |_| true))
+    }
+
+    /// Does what ends a credential; false if that is not known to be done.
+    async fn ends(&mut self, network: &Network, ops: impl IntoIterator<Item = AdminOp>) -> Result<bool, Wrong> {
+        for op in ops {
             let network = network.clone();
             let done = self.drive(async move { network.admin(op).await }).await?;
             self.note(&format!("token: {:?}", done.as_ref().map_err(|f| f.code.as_str())));
             if done.is_err() {
-                return Ok(());
+                return Ok(false);
             }
         }
         self.settle().await?;
+        Ok(true)
+    }
+
+    /// The token that agents joined with is revoked, and another takes its place: every session made with it is over, and no other is.
+    pub(crate) async fn revoke(&mut self, n: usize, network: Network) -> Result<(), Wrong> {
+        if self.nets[n].shaky {
+            return Ok(());
+        }
+        if !self.ends(&network, [AdminOp::RevokeToken(LABEL.to_owned()), token(LABEL, TOKEN, None)]).await? {
+            return Ok(());
+        }
         for c in 0..self.nets[n].clients.len() {
             let client = &self.nets[n].clients[c];
             if client.address.starts_with("human:") || client.session.is_none() {
                 continue;
             }
-            if client.stream.as_ref().is_some_and(|stream| stream.listening && stream.joined) {
-                let what = format!("{} still has the stream it joined with a revoked token", client.address);
-                return wrong("rights", what);
+            if client.named_session {
+                self.goes_on(n, c, &network).await?;
+            } else {
+                self.is_over(n, c, &network).await?;
             }
-            if let Some(caller) = client.caller() {
-                let network = network.clone();
-                let me = self.drive(async move { network.me(&caller).await }).await?;
-                // Whoever left without hearing of it has no session either.
-                let over = [ErrorCode::InvalidToken, ErrorCode::SessionRevoked, ErrorCode::SessionExpired];
-                if !me.as_ref().err().is_some_and(|fault| over.contains(&fault.code)) {
-                    let address = self.nets[n].clients[c].address;
-                    return wrong("rights", format!("{address} goes on with a session of a revoked token: {me:?}"));
-                }
-            }
-            self.hang_up(n, c);
-            self.nets[n].clients[c].session = None;
         }
         self.observe().await
+    }
+
+    /// The token for one member's name is revoked: the session made with it is over.
+    pub(crate) async fn revoke_own(&mut self, n: usize, who: usize, network: Network) -> Result<(), Wrong> {
+        let c = who % self.nets[n].clients.len();
+        let client = &self.nets[n].clients[c];
+        if self.nets[n].shaky || !client.named_session || client.session.is_none() {
+            return Ok(());
+        }
+        let op = AdminOp::RevokeToken(client.address.to_owned());
+        if self.ends(&network, [op]).await? {
+            self.is_over(n, c, &network).await?;
+            return self.observe().await;
+        }
+        Ok(())
+    }
+
+    /// The session of a client whose credential is untouched is what it was, unless the client left unheard.
+    async fn goes_on(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
+        let Some(caller) = self.nets[n].clients[c].caller() else { return Ok(()) };
+        let network = network.clone();
+        let me = self.drive(async move { network.me(&caller).await }).await?;
+        match me.err().map(|fault| fault.code) {
+            Some(ErrorCode::InvalidToken) => {
+                let address = self.nets[n].clients[c].address;
+                wrong("rights", format!("{address} lost the session it made with its own token, which nobody revoked"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing is left of a session whose credential was revoked.
+    async fn is_over(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
+        let client = &self.nets[n].clients[c];
+        if client.stream.as_ref().is_some_and(|stream| stream.listening && stream.joined) {
+            let what = format!("{} still has the stream it joined with a revoked token", client.address);
+            return wrong("rights", what);
+        }
+        if let Some(caller) = client.caller() {
+            let network = network.clone();
+            let me = self.drive(async move { network.me(&caller).await }).await?;
+            // Whoever left without hearing of it has no session either.
+            let over = [ErrorCode::InvalidToken, ErrorCode::SessionRevoked, ErrorCode::SessionExpired];
+            if !me.as_ref().err().is_some_and(|fault| over.contains(&fault.code)) {
+                let address = self.nets[n].clients[c].address;
+                return wrong("rights", format!("{address} goes on with a session of a revoked token: {me:?}"));
+            }
+        }
+        self.hang_up(n, c);
+        self.nets[n].clients[c].session = None;
+        Ok(())
     }
 }

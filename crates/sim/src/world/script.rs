@@ -164,6 +164,8 @@ pub enum Admin {
     Rename(usize, usize),
     /// The token that agents join with is revoked, and made anew.
     Revoke,
+    /// The token for a member's own name is revoked, and made anew when it is needed.
+    RevokeOwn(usize),
 }
 
 /// A role, a status of a network or a state of work, in the sheet's own word. Steps are copied freely, so it is not owned.
@@ -226,6 +228,9 @@ pub enum Step {
         resume: bool,
         #[serde(default)]
         replay: bool,
+        /// It shows a token for its own name, from now on always.
+        #[serde(default)]
+        named: bool,
     },
     Leave {
         net: usize,
@@ -339,7 +344,7 @@ impl fmt::Display for Step {
         let name = |who: &usize| ADDRESSES.get(who % ADDRESSES.len()).copied().unwrap_or_default();
         let room = |c: &usize| CHANNELS.get(c % CHANNELS.len()).copied().unwrap_or_default();
         match self {
-            Step::Join { net, who, stream, keep, window, observer, resume, replay } => {
+            Step::Join { net, who, stream, keep, window, observer, resume, replay, named } => {
                 write!(f, "net {net}: {} joins", name(who))?;
                 let marks = [
                     (*stream, "with a stream"),
@@ -347,6 +352,7 @@ impl fmt::Display for Step {
                     (*observer, "as observer"),
                     (*resume, "resuming"),
                     (*replay, "with a replay"),
+                    (*named, "with a token of its own"),
                 ];
                 for (_, mark) in marks.iter().filter(|(on, _)| *on) {
                     write!(f, ", {mark}")?;
@@ -498,6 +504,7 @@ impl Script {
                 observer: false,
                 resume: false,
                 replay: false,
+                named: false,
             });
         }
         while (steps.len() as u64) < count {
@@ -585,6 +592,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             observer: one_in(c, 12),
             resume: one_in(c, 4),
             replay: one_in(c, 4),
+            named: one_in(c, 6),
         },
         6 => Step::Leave { net, who, forget: one_in(c, 2) },
         7 => Step::Hangup { net, who },
@@ -621,7 +629,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             Step::Ack { net, who, what, stream: one_in(c, 2) }
         }
         47..51 => {
-            let op = match c.below(21) {
+            let op = match c.below(22) {
                 0 => Admin::Role(who, ["member", "observer", "master"][pick(c, 3)]),
                 1 => Admin::Remove(who),
                 2..6 => Admin::Group(pick(c, 2), u8::try_from(c.below(64)).unwrap_or(0)),
@@ -632,6 +640,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
                 12..16 => Admin::Mute(who, pick(c, 4), c.below(3) > 0),
                 16..19 => Admin::Quiet(who, c.below(2) > 0),
                 19 => Admin::Revoke,
+                20 => Admin::RevokeOwn(who),
                 _ => Admin::MaxPending(1 + c.below(8)),
             };
             Step::Admin { net, op }

@@ -24,6 +24,7 @@ struct JoinWish {
     observer: bool,
     resume: bool,
     replay: bool,
+    named: bool,
 }
 
 impl World {
@@ -31,8 +32,9 @@ impl World {
     pub(crate) async fn step(&mut self, step: Step) -> Result<Option<End>, Wrong> {
         let nets = self.nets.len();
         match step {
-            Step::Join { net, who, stream, keep, window, observer, resume, replay } => {
-                let wish = JoinWish { stream, keep, observer, resume: resume && stream, replay: replay && stream };
+            Step::Join { net, who, stream, keep, window, observer, resume, replay, named } => {
+                let wish =
+                    JoinWish { stream, keep, observer, resume: resume && stream, replay: replay && stream, named };
                 self.join(net % nets, who % 6, wish, window).await?;
             }
             Step::Leave { net, who, forget } => {
@@ -126,9 +128,14 @@ impl World {
     async fn join(&mut self, n: usize, c: usize, wish: JoinWish, window: usize) -> Result<(), Wrong> {
         // A client has one stream at a time.
         self.hang_up(n, c);
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let named =
+            !self.nets[n].clients[c].address.starts_with("human:") && (wish.named || self.nets[n].clients[c].named);
+        if named && !self.has_own_token(n, c, &network).await? {
+            return Ok(());
+        }
         let sent_at = self.now();
         let net = &mut self.nets[n];
-        let Some(network) = net.handle.clone() else { return Ok(()) };
         // A name that a renamed member had is nobody's to join under.
         if net.oracle.leads_elsewhere(net.clients[c].address) {
             return Ok(());
@@ -136,7 +143,10 @@ impl World {
         let person = net.clients[c].address.starts_with("human:");
         // What an observer's session may do stays so while it goes on: its client begins another one.
         let capped = net.clients[c].capped;
-        let wish = JoinWish { observer: wish.observer && !person, keep: wish.keep && !capped, ..wish };
+        // A session that was made with less than its own token is not what it wants to go on with.
+        let keep = wish.keep && !capped && named == net.clients[c].named_session;
+        let wish = JoinWish { observer: wish.observer && !person, keep, ..wish };
+        net.clients[c].named = named;
         net.clients[c].capped = wish.observer;
         // A person's name is the person's from its first session on: the operator's word brings her back.
         let by = if person { host() } else { stranger() };
@@ -151,7 +161,8 @@ impl World {
                 map.insert("role".into(), json!("observer"));
             }
             if !person {
-                map.insert("credentials".into(), json!({ "token": rights::TOKEN }));
+                let token = if named { rights::own_secret(client.address) } else { rights::TOKEN.to_owned() };
+                map.insert("credentials".into(), json!({ "token": token }));
             }
             if let Some(session) = client.session.as_ref().filter(|_| wish.keep) {
                 map.insert("session_id".into(), json!(session));
@@ -169,7 +180,7 @@ impl World {
         };
         let text = frame(&input, None);
         net.oracle.sending(input);
-        let note = Frame::Join { k, resume: last };
+        let note = Frame::Join { k, resume: last, named };
         if wish.stream {
             let view = Delivered {
                 address: client.address.to_owned(),
@@ -474,6 +485,7 @@ impl World {
             }
             Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
             Admin::Revoke => return self.revoke(n, network).await,
+            Admin::RevokeOwn(who) => return self.revoke_own(n, who, network).await,
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));
                 (op, Box::new(move |net| net.oracle.rules.max_pending = max))

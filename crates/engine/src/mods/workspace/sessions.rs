@@ -12,6 +12,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::server_events::mod_event;
+use crate::shares::Maker;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
@@ -83,7 +84,7 @@ pub(super) fn create(
 ) -> Result<Accepted, Stop> {
     let said = channels::payload(&draft)?;
     let name = channels::channel_name(&draft.target)?;
-    let made = channels::make(state, name, &said, Some(draft.member), now, fx)?;
+    let made = channels::make(state, name, &said, (Some(draft.member), draft.maker), now, fx)?;
     if channels::text(&said, "title").is_some() {
         fx.change(Change::ChannelSet {
             channel: made.id,
@@ -236,7 +237,7 @@ pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) ->
     };
     let by = channels::text(wish, "created_by").and_then(|name| find_named(state, name));
     let titled = channels::text(wish, "title").is_some_and(|title| !is_default(&name, title));
-    let made = channels::make(state, name, wish, by, now, fx)?;
+    let made = channels::make(state, name, wish, (by, Maker::Operator), now, fx)?;
     began(state, &made, titled, now, fx);
     Ok(json!({ "channel": format!("channel/{}", made.name), "name": made.name }))
 }

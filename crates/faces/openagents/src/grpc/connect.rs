@@ -4,10 +4,12 @@ use super::map::{Gathered, events_of, foreign_refusal, refused};
 use super::{Events, pb};
 use crate::app::App;
 use crate::auth::CallRequest;
-use crate::stream::{Conversation, JOIN_WITHIN, Renderer, converse};
+use crate::standing::{Standing, Stranger};
+use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
 use futures_util::Stream;
 use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::budget::Charge;
 use rialto_node::{Caller, Dialect, Inbox};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Rendered batches waiting for a slow reader.
-const BATCHES: usize = 8;
+const BATCHES: usize = 2;
 /// Things rendered into one message stream turn, about.
 const RENDER_ITEMS: usize = 4096;
 /// Events taken from the stream in one go.
@@ -33,10 +35,14 @@ struct Gauge {
     joined: AtomicBool,
     /// The writer has said its last word.
     over: CancellationToken,
+    /// Who came without a credential in its metadata: told of the join.
+    stranger: Option<Stranger>,
 }
 
 pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
     let headers: HeaderMap = request.metadata().clone().into_headers();
+    let stranger = request.extensions().get::<Stranger>().cloned();
+    let standing = request.extensions().get::<Standing>().cloned();
     let mut incoming = request.into_inner();
     let first = match tokio::time::timeout(JOIN_WITHIN, incoming.message()).await {
         Ok(Ok(Some(event))) => event,
@@ -51,22 +57,37 @@ pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -
     let call = CallRequest::new(app, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let (conversation, renderer, inbox) = converse(&call.network, caller);
+    let renderer = match standing {
+        Some(standing) => renderer.on(standing),
+        None => renderer,
+    };
     let (tx, rx) = mpsc::channel(BATCHES);
-    let gauge = Arc::new(Gauge::default());
+    let gauge = Arc::new(Gauge { stranger, ..Gauge::default() });
     tokio::spawn(write(renderer, inbox, tx.clone(), gauge.clone()));
     tokio::spawn(read(incoming, first, conversation, tx, gauge));
-    let stream = futures_util::stream::unfold((rx, Vec::new().into_iter()), |(mut rx, mut batch)| async move {
+    let begin = (rx, Vec::new().into_iter(), Held::default());
+    let stream = futures_util::stream::unfold(begin, |(mut rx, mut events, mut held)| async move {
         loop {
-            if let Some(item) = batch.next() {
-                return Some((item, (rx, batch)));
+            if let Some(item) = events.next() {
+                return Some((item, (rx, events, held)));
             }
-            batch = rx.recv().await?.into_iter();
+            drop(held);
+            let batch: Batch = rx.recv().await?;
+            (events, held) = (batch.events.into_iter(), batch.held);
         }
     });
     Ok(Response::new(Box::pin(stream)))
 }
 
-type Batch = Vec<Result<pb::Event, Status>>;
+/// What events of a batch are charged to until the last of them is taken.
+type Held = [Option<Charge>; 2];
+
+/// Events that were rendered together.
+#[derive(Debug, Default)]
+struct Batch {
+    events: Vec<Result<pb::Event, Status>>,
+    held: Held,
+}
 
 /// Reads until the client's half ends; then the member is offline.
 async fn read(
@@ -112,7 +133,7 @@ async fn read(
         }
     };
     if let Some(status) = ended {
-        let _ = tx.send(vec![Err(status)]).await;
+        let _ = tx.send(Batch { events: vec![Err(status)], ..Batch::default() }).await;
     }
     conversation.end().await;
 }
@@ -154,13 +175,17 @@ async fn write(mut renderer: Renderer, mut inbox: Inbox, tx: mpsc::Sender<Batch>
             let rendered = renderer.render(&mut outs).await;
             if rendered.joined {
                 gauge.joined.store(true, Ordering::Release);
+                if let Some(stranger) = &gauge.stranger {
+                    stranger.prove();
+                }
             }
-            let mut batch: Batch = rendered.frames.iter().flat_map(events_of).map(Ok).collect();
+            let held = [renderer.hold(rendered.frames.iter().map(Frame::bytes).sum()), rendered.charge];
+            let mut events: Vec<_> = rendered.frames.iter().flat_map(events_of).map(Ok).collect();
             let close = rendered.close;
             if let Some(error) = close.and_then(|c| c.error) {
-                batch.push(Err(refused(&error.into(), None)));
+                events.push(Err(refused(&error.into(), None)));
             }
-            if !batch.is_empty() && tx.send(batch).await.is_err() {
+            if !events.is_empty() && tx.send(Batch { events, held }).await.is_err() {
                 return;
             }
             gauge.unanswered.fetch_sub(isize::try_from(rendered.answered).unwrap_or(0), Ordering::AcqRel);

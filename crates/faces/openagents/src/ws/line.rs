@@ -4,9 +4,11 @@
 use super::codec;
 use super::socket::Output;
 use super::spool::Spool;
+use crate::standing::Standing;
 use crate::stream::{Frame, Looked, Lookup, Renderer};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::Out;
+use rialto_node::budget::Charge;
 use rialto_node::outbox::{Bell, Port, Queue};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -41,6 +43,8 @@ struct Writer {
     outs: VecDeque<Out>,
     /// Rendered, not written yet.
     spool: Spool,
+    /// What a large part of the spool is charged to.
+    charge: Option<Charge>,
     /// Client events whose answers are in the spool.
     answered: usize,
     /// What comes after the spool.
@@ -84,13 +88,14 @@ pub(super) enum Progress {
 }
 
 impl Line {
-    pub(super) fn new(output: Output, renderer: Renderer) -> Line {
+    pub(super) fn new(output: Output, renderer: Renderer, standing: Standing) -> Line {
         let bare = output.is_bare();
         let writer = Writer {
             output,
-            renderer,
+            renderer: renderer.on(standing),
             outs: VecDeque::new(),
             spool: Spool::default(),
+            charge: None,
             answered: 0,
             then: Then::More,
             since: None,
@@ -132,6 +137,7 @@ impl Line {
     pub(super) fn looked(&self, mut looked: Looked) {
         let mut writer = self.writer();
         looked.put_back(&mut writer.outs);
+        writer.charge = looked.charge.take();
         looked.frames.into_iter().for_each(|frame| writer.spool.put(frame));
         writer.then = looked.close.map_or(Then::More, |close| Then::Close((close.code, close.reason)));
     }
@@ -214,8 +220,13 @@ impl Line {
         for _ in 0..TURN_ROUNDS {
             if !writer.spool.is_empty() || !writer.output.is_flushed() {
                 match writer.output.write(&mut writer.spool, cx.as_deref_mut()) {
-                    Ok(true) => (writer.since, writer.stirred) = (None, true),
-                    Ok(false) => return Progress::Blocked(*writer.since.get_or_insert_with(Instant::now)),
+                    Ok(true) => (writer.since, writer.stirred, writer.charge) = (None, true, None),
+                    Ok(false) => {
+                        if writer.charge.is_none() {
+                            writer.charge = writer.renderer.hold(writer.spool.bytes());
+                        }
+                        return Progress::Blocked(*writer.since.get_or_insert_with(Instant::now));
+                    }
                     Err(_) => return Progress::Gone,
                 }
             }
@@ -258,7 +269,9 @@ impl Writer {
             }
         }
         let mut rendered = self.renderer.render_now(&mut self.outs);
-        self.joined |= rendered.joined;
+        if rendered.joined {
+            self.joined = true;
+        }
         self.answered += rendered.answered;
         self.then = match (rendered.take_lookup(), rendered.close) {
             (Some(lookup), _) => Then::LookUp(lookup),

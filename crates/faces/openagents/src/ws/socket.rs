@@ -3,6 +3,7 @@
 
 use super::codec::Decoder;
 use super::spool::Spool;
+use crate::standing::Standing;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -25,6 +26,8 @@ pub struct Beneath {
     pub unwrap: Option<Unwrap>,
     /// What the listener counts the connection by: kept for as long as it lives.
     pub place: Arc<dyn Any + Send + Sync>,
+    /// Whether a credential was proved on the connection, and whether it is to leave for another.
+    pub standing: Standing,
 }
 
 /// What is read from.

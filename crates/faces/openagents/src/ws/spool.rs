@@ -28,6 +28,11 @@ impl Spool {
         self.first.is_empty() && self.open.is_empty()
     }
 
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>() + self.open.len()
+    }
+
     /// Appends events.
     pub(super) fn put(&mut self, frame: Frame) {
         match frame {

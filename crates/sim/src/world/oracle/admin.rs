@@ -62,6 +62,7 @@ impl Oracle {
             return Ok(());
         }
         self.members.iter_mut().filter(|m| m.address == old).for_each(|m| m.address = name.to_owned());
+        self.renamed = true;
         self.former.remove(name);
         self.former.insert(old.to_owned(), who);
         for group in &mut self.groups {
@@ -83,7 +84,7 @@ impl Oracle {
 
     /// Whether anybody was called otherwise.
     pub fn has_former(&self) -> bool {
-        !self.former.is_empty()
+        self.renamed
     }
 
     /// The operator set a role.

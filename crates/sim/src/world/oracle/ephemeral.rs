@@ -71,7 +71,8 @@ impl Oracle {
         if let Some(seq) = seq {
             return wrong("ephemeral", format!("k={k} is ephemeral and was given the position {seq}"));
         }
-        let Some(input) = self.inputs.get(k).filter(|_| accepted) else { return Ok(()) };
+        // Elsewhere only who sits there posts.
+        let Some(input) = self.inputs.get(k).filter(|_| accepted && self.rules.workspace) else { return Ok(()) };
         let (source, place) = (self.who(&input.source), self.place(&input.target));
         if let (Some(source), Ok(Place::Channel(c))) = (source, place)
             && let Some(channel) = self.channels.get_mut(c).filter(|c| !c.seats.contains(&source))

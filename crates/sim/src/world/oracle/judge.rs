@@ -227,10 +227,14 @@ impl Oracle {
             return self.join(input, event, born, now);
         }
         let codes: Vec<ErrorCode> = self.refusals(input).into_iter().filter(|c| self.is_sure(*c)).collect();
+        let source = self.who(&input.source);
+        if codes == [ErrorCode::ModNotFound] && self.had_mod_for(k, &input.target) {
+            self.post(Entry { event: event.clone(), source, place: Place::Nowhere }, None, born, now, input.ttl_ms);
+            return Ok(());
+        }
         if let Some(code) = codes.first() {
             return wrong("rules", format!("{} was accepted though it is {}", event.json(), code.as_str()));
         }
-        let source = self.who(&input.source);
         if let (Some(source), true) = (source, input.kind.starts_with("network.resource.")) {
             return self.resource_act(input, event, source, (born, now));
         }

@@ -353,7 +353,7 @@ impl Oracle {
                     Row::Pending if why != "archived" || kind != Some("rialto.network.status") => {
                         return wrong("dead letters", format!("{seq} to {} outlived {why}", member.address));
                     }
-                    Row::Maybe => mail.row = Row::Acked,
+                    Row::Maybe => (mail.row, mail.ended) = (Row::Acked, self.looks),
                     Row::Pending | Row::Acked | Row::Dead => {}
                 }
             }

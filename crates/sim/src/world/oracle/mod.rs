@@ -267,6 +267,8 @@ pub struct Oracle {
     pub(crate) excused: BTreeMap<Who, &'static str>,
     /// Names that members had before.
     pub(crate) former: BTreeMap<String, Who>,
+    /// Somebody was called otherwise once: a name may mean more than one member.
+    pub(crate) renamed: bool,
     pub(crate) resources: Vec<resources::Resource>,
     /// Content that was brought since the last start, and when.
     pub(crate) brought: Vec<(u64, Vec<u8>)>,
@@ -372,6 +374,7 @@ impl Oracle {
             lanes: BTreeMap::new(),
             excused: BTreeMap::new(),
             former: BTreeMap::new(),
+            renamed: false,
             resources: Vec::new(),
             brought: Vec::new(),
             kept: Vec::new(),

@@ -227,6 +227,13 @@ impl Oracle {
             || m.server.is_some() && self.who(&input.source) == m.server
     }
 
+    /// Whether a mod was still loaded when mail to it was sent: the end of a mod leaves no position, so the mail may have been decided
+    /// before it.
+    pub(super) fn had_mod_for(&self, k: usize, target: &str) -> bool {
+        let name = target.strip_prefix("mod/");
+        self.mods.iter().any(|m| Some(m.what.name.as_str()) == name && m.may_hold_for(k))
+    }
+
     /// Its server is about to leave, or somebody to serve it otherwise: whether that has happened, the tape will say.
     pub(super) fn is_going(&self, m: &Loaded) -> bool {
         let acts = |i: &Input| match i.kind.as_str() {

@@ -133,6 +133,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 observer: false,
                 resume: false,
                 replay: false,
+                named: false,
             });
         }
         _ if one_in(c, 2) => return owes(c, net, out),

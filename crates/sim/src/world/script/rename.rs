@@ -29,6 +29,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
             observer: false,
             resume: one_in(c, 3),
             replay: one_in(c, 3),
+            named: one_in(c, 6),
         },
         6 => Step::Admin { net, op: Admin::Group(pick(c, 2), u8::try_from(c.below(64)).unwrap_or(0)) },
         _ => Step::Look,

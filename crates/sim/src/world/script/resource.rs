@@ -97,6 +97,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 observer: one_in(c, 6),
                 resume: false,
                 replay: false,
+                named: false,
             });
         }
         28 => return out.extend([Step::Pump, Step::PowerCut].into_iter().skip(pick(c, 2))),

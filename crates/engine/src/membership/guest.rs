@@ -1,0 +1,105 @@
+//! Guests: clients of workspace servers that never join, and are members from their first event on.
+
+use super::admission::{Admission, admit};
+use super::join::{Wish, member_record};
+use super::{DEFAULT_CHANNEL, may_be_joined};
+use crate::input::{Clock, Emit};
+use crate::record::{Change, Record};
+use crate::state::{ChannelId, Member, MemberId, State};
+use rialto_model::address::Address;
+use rialto_model::member::Receive;
+use rialto_model::{ErrorCode, Fault};
+
+/// Somebody whose first event joins it.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) member: MemberId,
+    pub(crate) records: Vec<Record>,
+}
+
+/// What the state was before a guest entered.
+#[derive(Debug)]
+pub(crate) struct BeforeGuest {
+    id: MemberId,
+    member: Option<Member>,
+    seat: Option<ChannelId>,
+    /// Whom its address led to.
+    former: Option<(Box<str>, MemberId)>,
+}
+
+impl Guest {
+    /// Lets the guest in for the time its event is decided.
+    pub(crate) fn enter(&self, state: &mut State) -> BeforeGuest {
+        let seat = self.records.iter().filter_map(Record::change).find_map(|change| {
+            let Change::Seated { channel, .. } = change else { return None };
+            Some(*channel)
+        });
+        let former = self.records.iter().filter_map(Record::change).find_map(|change| {
+            let Change::Joined { record, .. } = change else { return None };
+            state.book.former.get_key_value(&record.address).map(|(name, id)| (name.clone(), *id))
+        });
+        let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat, former };
+        self.records.iter().for_each(|record| crate::apply::apply(state, record));
+        before
+    }
+}
+
+impl BeforeGuest {
+    /// Makes the state what it was.
+    pub(crate) fn restore(self, state: &mut State) {
+        if let Some(channel) = self.seat.and_then(|c| state.book.channels.get_mut(c as usize)) {
+            channel.seated.retain(|m| *m != self.id);
+        }
+        state.book.former.extend(self.former);
+        match self.member {
+            Some(member) => {
+                state.directory.enter_member(self.id, &member);
+                if let Some(slot) = state.book.members.get_mut(self.id as usize) {
+                    *slot = member;
+                }
+            }
+            None => {
+                if let Some(member) = state.book.members.pop() {
+                    state.members.swap_remove(&member.address);
+                    state.directory.undo_member(self.id, &member.address);
+                }
+                state.lists.acked.remove(&self.id);
+            }
+        }
+    }
+}
+
+/// A join that was never sent: a compat client's first event under the network token, ever or since it left.
+pub(crate) fn guest(
+    state: &State,
+    address: &str,
+    known: Option<MemberId>,
+    token: Option<String>,
+    input: &Emit<'_>,
+    now: Clock,
+) -> Result<Guest, Fault> {
+    let parsed =
+        Address::parse_in(address, &state.network).map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()))?;
+    if !may_be_joined(&parsed) {
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
+    }
+    let Admission { level, freed: false, brings, .. } = admit(state, input, &parsed, known, now)? else {
+        return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")));
+    };
+    let old = known.and_then(|id| state.member(id));
+    let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
+    let cap =
+        token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
+    let wish = Wish::default();
+    let (head, stamp) = (state.book.head, state.stamp(now.wall));
+    let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
+    let record = member_record(old, &parsed, &wish, level, receive, head, stamp);
+    // Whoever only ever names itself has no session that a name could belong to.
+    let hold = old.map_or(brings.hold, |old| old.hold.max(brings.hold));
+    let record = Box::new(Member { lax: true, token, cap, hold, ..record });
+    let mut records = vec![Record::from(Change::Joined { member: id, record })];
+    if let Some(channel) = state.channel_id(DEFAULT_CHANNEL).filter(|_| old.is_none()) {
+        records.push(Record::from(Change::Seated { channel, member: id }));
+    }
+    Ok(Guest { member: id, records })
+}
