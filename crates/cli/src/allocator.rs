@@ -8,8 +8,8 @@ use crate::env::Env;
 
 /// What glibc reads at the beginning, in bytes.
 const THRESHOLD: &str = "MALLOC_MMAP_THRESHOLD_";
-/// Pages of events, batches and bodies on their way are larger; what every event needs is far smaller.
-const THRESHOLD_BYTES: &str = "262144";
+/// Pages of events, batches and pieces of bodies on their way are larger; what every event needs is far smaller.
+const THRESHOLD_BYTES: &str = "65536";
 /// Whoever says more to the allocator than that knows best.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 

@@ -622,7 +622,8 @@ fn commit_in_place(
     }
     if ephemeral {
         let event = Arc::new(event);
-        fx.after.push(Effect::Signal { event: event.clone(), route: draft.route.clone() });
+        let after = Some(state.book.head);
+        fx.after.push(Effect::Signal { event: event.clone(), route: draft.route.clone(), after });
         let shown = EventRecord {
             event: (*event).clone(),
             route: std::mem::take(&mut draft.route),

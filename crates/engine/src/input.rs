@@ -157,6 +157,8 @@ pub struct Joined {
     pub replay: bool,
     /// One ack per commit instead of one per event.
     pub batch_acks: bool,
+    /// The position of the join.
+    pub since: Seq,
 }
 
 /// The answer to an accepted event.
@@ -205,6 +207,9 @@ pub enum Effect {
         event: Arc<Event>,
         /// Where it goes.
         route: Route,
+        /// It was sent when this was the last position: whoever came, or was let in, after it has no part in it. Without one it is for
+        /// whoever is there when it goes out.
+        after: Option<Seq>,
     },
     /// Sessions that ended: their streams are told and closed.
     Revoked {

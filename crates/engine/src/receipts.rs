@@ -34,7 +34,7 @@ pub(crate) fn give(
         // One id per (event, recipient), so that a receiver that deduplicates sees each receipt once.
         let mark = xxhash_rust::xxh3::xxh3_64(format!("{seq}/{by}").as_bytes()) >> 2;
         let event = event(state, by, sender, receipt, 0, EventId { at, seq: (1 << 62) | mark, salt });
-        fx.after.push(Effect::Signal { event: Arc::new(event), route });
+        fx.after.push(Effect::Signal { event: Arc::new(event), route, after: None });
         return;
     }
     let own = state.next_seq() + fx.events();

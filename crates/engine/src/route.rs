@@ -155,6 +155,19 @@ impl State {
             && self.member(member).is_some_and(|m| crate::tick::was_recipient(self, member, m, route.stream, seq))
     }
 
+    /// Whether whoever is behind the route's stream now was behind it when this was the last position.
+    pub fn was_let_in(&self, member: MemberId, route: &Route, last: Seq) -> bool {
+        let Some(m) = self.member(member) else { return false };
+        let since = |intervals: Option<&Vec<crate::state::Interval>>| {
+            intervals.and_then(|l| l.last()).is_some_and(|i| i.from <= last)
+        };
+        match route.stream {
+            Some(StreamKey::Channel(c)) => since(m.seats.get(&c)),
+            Some(StreamKey::Group(g)) => since(m.groups.get(&g)),
+            _ => true,
+        }
+    }
+
     /// Whether a present member is behind the route's stream now (its own events excluded).
     pub fn receives(&self, member: MemberId, route: &Route) -> bool {
         if Some(member) == route.source || route.to.as_ref().is_some_and(|to| !to.contains(&member)) {

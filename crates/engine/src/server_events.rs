@@ -78,7 +78,8 @@ pub(crate) fn server_signal(
             visibility: Visibility::Public,
         },
     );
-    Effect::Signal { event: Arc::new(event), route: Route { stream: Some(StreamKey::Broadcast), ..Route::default() } }
+    let route = Route { stream: Some(StreamKey::Broadcast), ..Route::default() };
+    Effect::Signal { event: Arc::new(event), route, after: None }
 }
 
 /// What the server says, and to whom.

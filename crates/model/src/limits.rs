@@ -62,6 +62,13 @@ pub const ACKS_LOOKED_UP_MAX: usize = 256;
 pub const UNANSWERED_EVENTS_MAX: usize = 8192;
 /// Inputs waiting for one network; more is refused `rate_limited`.
 pub const INPUT_QUEUE_MAX: usize = 1024;
+/// Bytes of large inputs (more than [`INPUT_SMALL_BYTES`]) that wait for one network; a request waits for room, and is `rate_limited` after
+/// ten seconds.
+pub const INPUT_BYTES_MAX: usize = 16 << 20;
+/// The same for all networks of a node; the last quarter is for networks for which nothing waits.
+pub const INPUT_ALL_BYTES_MAX: usize = 32 << 20;
+/// Inputs up to this size are bounded by their number alone.
+pub const INPUT_SMALL_BYTES: usize = 32 << 10;
 /// Ephemeral and direct answers waiting in one session; more are dropped (ephemeral) or end the session.
 pub const OUTBOX_FRAMES_MAX: usize = 4096;
 /// Memory ring of at-most-once events per member that polls.
@@ -158,7 +165,7 @@ pub const UNPROVED_BODIES_BYTES_MAX: usize = 8 << 20;
 /// Bytes of bodies under one credential that are waited for; more is `rate_limited`.
 pub const BODIES_PER_CREDENTIAL_BYTES_MAX: usize = 32 << 20;
 /// Bytes of all bodies under credentials that are waited for; more is `rate_limited`.
-pub const BODIES_BYTES_MAX: usize = 128 << 20;
+pub const BODIES_BYTES_MAX: usize = 64 << 20;
 /// Bytes one HTTP/2 stream may send ahead of whoever reads it.
 pub const STREAM_AHEAD_BYTES_MAX: u32 = 256 << 10;
 /// Bytes all streams of one HTTP/2 connection may send ahead; half as much may be the cost of small frames, which one stream alone never

@@ -24,6 +24,9 @@ const SWEEP_AT: usize = 1024;
 /// A request waits this long for earlier answers to be read.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Bytes that a page takes while it is made: its events as they are read, its text, and what both are made with.
+pub const PAGE_IN_THE_MAKING_BYTES: usize = 3 * limits::PAGE_BYTES_MAX;
+
 /// On a crowded node a connection that has read nothing for this long is ended.
 const STALLED: Duration = Duration::from_secs(1);
 /// Connections are ended at most this often.
@@ -36,6 +39,8 @@ pub enum Scope {
     Connection,
     /// Everything with the same credential.
     Member,
+    /// One network.
+    Network,
     /// The node.
     Node,
 }
@@ -45,15 +50,26 @@ impl Scope {
         match self {
             Scope::Connection => "connection",
             Scope::Member => "member",
+            Scope::Network => "network",
             Scope::Node => "node",
         }
     }
+}
+
+/// What an account counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// What waits for clients to read it.
+    Answers,
+    /// What clients sent and waits for a network.
+    Inputs,
 }
 
 /// Bytes held on somebody's behalf.
 #[derive(Debug)]
 pub struct Account {
     above: Option<Arc<Account>>,
+    of: Of,
     scope: Scope,
     used: AtomicUsize,
     bytes_max: usize,
@@ -101,9 +117,15 @@ impl Drop for EndsWhenCrowded {
 
 impl Account {
     fn new(scope: Scope, bytes_max: usize, above: Option<Arc<Account>>) -> Arc<Account> {
+        let of = above.as_ref().map_or(Of::Answers, |above| above.of);
+        Account::counting(of, scope, bytes_max, above)
+    }
+
+    fn counting(of: Of, scope: Scope, bytes_max: usize, above: Option<Arc<Account>>) -> Arc<Account> {
         let began = above.as_ref().map_or_else(Instant::now, |above| above.began);
         Arc::new(Account {
             above,
+            of,
             scope,
             used: AtomicUsize::new(0),
             bytes_max,
@@ -281,9 +303,14 @@ impl Account {
         } else {
             format!(" and no room was made in {} s", patience.as_secs())
         };
-        let text = format!(
-            "{used} bytes of answers to this {scope} wait to be read (limit {bytes_max}){waited}; read them, or ask for less at once"
-        );
+        let text = match self.of {
+            Of::Answers => format!(
+                "{used} bytes of answers to this {scope} wait to be read (limit {bytes_max}){waited}; read them, or ask for less at once"
+            ),
+            Of::Inputs => format!(
+                "{used} bytes of events wait to be taken in by this {scope} (limit {bytes_max}){waited}; send them again later, or fewer at once"
+            ),
+        };
         let details = json!({ "scope": scope, "limit": bytes_max, "retry_after_ms": 1000 });
         Fault::new(ErrorCode::RateLimited, text).details(details)
     }
@@ -325,6 +352,8 @@ pub struct Accounts {
     mail: Arc<Account>,
     /// Newest events that networks keep at hand.
     recent: Arc<Account>,
+    /// Large inputs that wait to be decided.
+    inputs: Arc<Account>,
     member_bytes_max: usize,
     members: Mutex<BTreeMap<[u8; 32], Weak<Account>>>,
 }
@@ -341,7 +370,8 @@ impl Accounts {
         let node = Account::new(Scope::Node, node_bytes_max, None);
         let mail = Account::new(Scope::Node, limits::UNREAD_MAIL_BYTES_MAX, None);
         let recent = Account::new(Scope::Node, limits::RECENT_ALL_BYTES_MAX, None);
-        Accounts { node, mail, recent, member_bytes_max, members: Mutex::default() }
+        let inputs = Account::counting(Of::Inputs, Scope::Node, limits::INPUT_ALL_BYTES_MAX, None);
+        Accounts { node, mail, recent, inputs, member_bytes_max, members: Mutex::default() }
     }
 
     /// The account of the node.
@@ -357,6 +387,21 @@ impl Accounts {
     /// What newest events that a network keeps at hand are charged to.
     pub(crate) fn recent(&self) -> &Arc<Account> {
         &self.recent
+    }
+
+    /// What large inputs of one network are charged to.
+    pub fn inputs_of_network(&self) -> Arc<Account> {
+        self.inputs.below(Scope::Network, limits::INPUT_BYTES_MAX)
+    }
+
+    /// Bytes of large inputs that wait.
+    pub fn input_bytes(&self) -> usize {
+        self.inputs.used()
+    }
+
+    /// Bytes of newest events that all networks keep at hand.
+    pub fn recent_bytes(&self) -> usize {
+        self.recent.used()
     }
 
     /// Whether networks keep more at hand than all of them may.

@@ -59,6 +59,8 @@ pub(crate) struct Live {
     batch: Vec<Out>,
     /// Bytes of the batch, about.
     batch_bytes: usize,
+    /// The position of its join.
+    since: Seq,
     /// The stream was told why it ends; nothing else goes out.
     ending: Option<ErrorCode>,
     /// Its reader was told, or is gone.
@@ -204,6 +206,7 @@ impl Sessions {
             replay: joined.replay,
             batch: Vec::new(),
             batch_bytes: 0,
+            since: joined.since,
             ending: None,
             dead: false,
         };
@@ -359,20 +362,30 @@ impl Sessions {
         sent
     }
 
-    /// Sends a signal to every live recipient.
-    pub(crate) fn signal(&mut self, state: &State, event: &Arc<rialto_model::Event>, route: &rialto_engine::Route) {
+    /// Sends a signal to every live recipient: of what was sent when `after` was the last position, to those who had come by then.
+    pub(crate) fn signal(
+        &mut self,
+        state: &State,
+        event: &Arc<rialto_model::Event>,
+        route: &rialto_engine::Route,
+        after: Option<Seq>,
+    ) {
         let signal = Signal::new(event);
+        let reaches = |member: u32| {
+            reaches(state, member, route) && after.is_none_or(|after| state.was_let_in(member, route, after))
+        };
         for (connection, live) in &mut self.by_connection {
             // Half of the outbox is for what may not be lost.
             let room = !live.outbox.is_half_full() && live.unread_bytes() <= limits::OUTBOX_BYTES_MAX / 2;
-            if room && reaches(state, live.session.member, route) {
+            let was_there = after.is_none_or(|after| live.since <= after);
+            if room && was_there && reaches(live.session.member) {
                 live.send(Out::Signal(signal.clone()));
                 self.dirty.push(*connection);
             }
         }
         self.watchers.retain(|_, (member, outbox)| {
             let wanted = match member {
-                Some(member) => reaches(state, *member, route),
+                Some(member) => reaches(*member),
                 None => route.to.is_none() && route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.

@@ -1,6 +1,6 @@
 //! A network as the faces see it: a handle to its task.
 
-use crate::budget::{Charge, EndsWhenCrowded, PATIENCE};
+use crate::budget::{Account, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, PATIENCE};
 use crate::command::{Answered, Command, Located, Look, PageAnswer, Reply, StateAt, Whereabouts};
 use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     /// An emit of a mod has waited for other mods, now or at any time.
     pub(crate) has_owed: AtomicBool,
     pub(crate) connections: AtomicU64,
+    /// Large inputs that wait for it.
+    pub(crate) inputs: Arc<Account>,
     /// The last event that something may be searched for in, at least.
     pub(crate) last_text: AtomicU64,
     /// What came of asking mods that run elsewhere.
@@ -178,7 +180,7 @@ impl Network {
         let Some(session) = caller.stream else { return Ok(None) };
         let shared = &self.handle.shared;
         let account = shared.directory.accounts.member_of(shared.number, session.member);
-        account.charge(limits::PAGE_BYTES_MAX, PATIENCE).await.map(Some)
+        account.charge(PAGE_IN_THE_MAKING_BYTES, PATIENCE).await.map(Some)
     }
 
     /// Waits until there is room for so many bytes of stored mail that the member of a stream is about to be given. Those who do not read
@@ -228,8 +230,28 @@ impl Network {
         }
     }
 
+    /// Charges for large texts for as long as they wait to be decided; waits for room, and refuses them after a while.
+    async fn counted(&self, texts: Texts) -> Result<Texts, Fault> {
+        let bytes = texts.block().len();
+        if bytes <= limits::INPUT_SMALL_BYTES || texts.is_held() {
+            return Ok(texts);
+        }
+        let charge = self.handle.shared.inputs.charge(bytes, PATIENCE).await?;
+        Ok(texts.held_by(charge))
+    }
+
+    /// The same for a stream, which waits as long as it takes.
+    pub async fn room_for(&self, texts: Texts) -> Texts {
+        loop {
+            if let Ok(counted) = self.counted(texts.clone()).await {
+                return counted;
+            }
+        }
+    }
+
     /// Emits events and waits for their commit: one answer per text, in order. Refused as a whole when the queue is full.
     pub async fn emit(&self, caller: &Arc<Caller>, texts: Texts) -> Result<Vec<Answered>, Fault> {
+        let texts = self.counted(texts).await?;
         let connection = self.connection();
         let caller = caller.clone();
         self.ask(|tx| Command::Emit { connection, caller, texts, reply: Reply::Once(tx) }).await
@@ -249,6 +271,7 @@ impl Network {
         texts: Texts,
         outbox: &Outbox,
     ) -> Result<(), Fault> {
+        let texts = self.room_for(texts).await;
         let reply = Reply::Stream(connection, outbox.clone());
         let command = Command::Emit { connection, caller: caller.clone(), texts, reply };
         self.handle.commands.send(command).await.map_err(|_| gone())

@@ -332,6 +332,7 @@ impl Node {
             counted: AtomicBool::new(false),
             has_owed: AtomicBool::new(book.next_owed > 0),
             connections: AtomicU64::new(1),
+            inputs: self.inner.directory.accounts.inputs_of_network(),
             last_text: AtomicU64::new(engine.state.book.head),
             mods: crate::metrics::ModCounters::default(),
             sessions: RwLock::default(),

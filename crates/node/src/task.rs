@@ -493,6 +493,8 @@ impl Task {
                 self.events.push(Outgoing { record: event.clone(), tracked, book: self.changes });
             }
             if let Record::Change(change) = &record {
+                // Also what an event changes that is not kept itself is there when its sender is answered.
+                self.urgent = true;
                 self.heed(change);
                 self.book_changed = true;
                 self.changes += 1;

@@ -1,32 +1,36 @@
 //! Received texts on their way to the network: one block of bytes, and where each text lies in it. A burst of small
 //! events costs one allocation and one reference count, not one per event.
 
+use crate::budget::Charge;
 use bytes::Bytes;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Texts that arrived together, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     block: Bytes,
     spans: Vec<Range<usize>>,
+    /// What the block is charged to for as long as it is held.
+    held: Option<Arc<Charge>>,
 }
 
 impl Texts {
     /// A block in which no text is marked yet.
     pub fn of(block: Bytes) -> Texts {
-        Texts { block, spans: Vec::new() }
+        Texts { block, spans: Vec::new(), held: None }
     }
 
     /// A block and where its texts lie; a range outside the block counts as an empty text.
     pub fn marked(block: Bytes, mut spans: Vec<Range<usize>>) -> Texts {
         spans.iter_mut().filter(|span| block.get((*span).clone()).is_none()).for_each(|span| *span = 0..0);
-        Texts { block, spans }
+        Texts { block, spans, held: None }
     }
 
     /// The whole block is one text.
     pub fn one(text: Bytes) -> Texts {
         let whole = 0..text.len();
-        Texts { block: text, spans: Vec::from([whole]) }
+        Texts { block: text, spans: Vec::from([whole]), held: None }
     }
 
     /// Marks a text; a range outside the block counts as an empty text.
@@ -43,6 +47,21 @@ impl Texts {
     /// The block.
     pub fn block(&self) -> &Bytes {
         &self.block
+    }
+
+    /// Whether somebody counts the block.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The same texts, counted by somebody else from now on.
+    pub(crate) fn released(self) -> Texts {
+        Texts { held: None, ..self }
+    }
+
+    /// The same texts, charged for as long as they are held.
+    pub(crate) fn held_by(self, charge: Charge) -> Texts {
+        Texts { held: Some(Arc::new(charge)), ..self }
     }
 
     /// How many texts there are.
@@ -76,7 +95,7 @@ impl Texts {
         while self.spans.len() > max.max(1) {
             let rest = self.spans.split_off(max.max(1));
             let spans = std::mem::replace(&mut self.spans, rest);
-            pieces.push(Texts { block: self.block.clone(), spans });
+            pieces.push(Texts { block: self.block.clone(), spans, held: self.held.clone() });
         }
         pieces.push(self);
         pieces
@@ -92,7 +111,7 @@ impl<T: AsRef<[u8]>> FromIterator<T> for Texts {
             block.extend_from_slice(text.as_ref());
             spans.push(start..block.len());
         }
-        Texts { block: block.into(), spans }
+        Texts { block: block.into(), spans, held: None }
     }
 }
 

@@ -133,3 +133,65 @@ async fn a_node_has_at_most_networks_max() {
     assert_eq!(fault.code, ErrorCode::NetworkFull);
     node.stop().await;
 }
+
+/// Large inputs wait in bytes, not only in number: here the log holds a network back.
+#[tokio::test(start_paused = true)]
+async fn input_bytes_max_and_input_all_bytes_max() {
+    let accounts = rialto_node::budget::Accounts::default();
+    let piece = 4 << 20;
+    assert!(piece > limits::INPUT_SMALL_BYTES);
+    let networks: Vec<_> = (0..4).map(|_| accounts.inputs_of_network()).collect();
+    let wait = std::time::Duration::from_secs(1);
+    let mut held = Vec::new();
+    for _ in 0..limits::INPUT_BYTES_MAX / piece {
+        held.push(networks[0].charge(piece, wait).await.unwrap());
+    }
+    let fault = networks[0].charge(piece, wait).await.unwrap_err();
+    assert_eq!((fault.code, &fault.details.as_ref().unwrap()["scope"]), (ErrorCode::RateLimited, &json!("network")));
+    assert!(fault.message.contains("events wait to be taken in"), "{}", fault.message);
+    // Another network fills what may be filled, and a third one still finds room, until there is none.
+    while let Ok(charge) = networks[1].charge(piece, wait).await {
+        held.push(charge);
+    }
+    assert_eq!(held.len() * piece, limits::INPUT_ALL_BYTES_MAX / 4 * 3);
+    held.push(networks[2].charge(limits::INPUT_ALL_BYTES_MAX / 4, wait).await.unwrap());
+    let fault = networks[3].charge(piece, wait).await.unwrap_err();
+    assert_eq!(fault.details.unwrap()["scope"], json!("node"));
+    // Through the door: what was decided is counted no longer.
+    let node = node().await;
+    let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
+    let alice = join(&network, "agent:alice").await;
+    let large = json!({ "type": "app.note", "target": "core", "payload": { "content": "x".repeat(512 << 10) } });
+    for _ in 0..2 * limits::INPUT_BYTES_MAX / (512 << 10) {
+        assert!(emit(&network, &alice, std::slice::from_ref(&large)).await[0].result.is_ok());
+    }
+    assert_eq!(node.accounts().input_bytes(), 0);
+    node.stop().await;
+}
+
+/// Each network keeps its newest events at hand, and all of them together no more than the node may.
+#[tokio::test]
+async fn recent_bytes_max_and_recent_all_bytes_max() {
+    let node = node().await;
+    let large = json!({ "type": "app.note", "target": "core", "payload": { "content": "x".repeat(512 << 10) } });
+    let count = limits::RECENT_BYTES_MAX / (512 << 10) + 4;
+    let networks = 2 * limits::RECENT_ALL_BYTES_MAX / limits::RECENT_BYTES_MAX;
+    let mut most = 0;
+    for n in 0..networks {
+        let (network, _) =
+            node.create_network(CreateNetwork::named(&format!("net-{n}"), Preset::Workspace)).await.unwrap();
+        let alice = join(&network, "agent:alice").await;
+        for _ in 0..count {
+            assert!(emit(&network, &alice, std::slice::from_ref(&large)).await[0].result.is_ok());
+        }
+        let now = node.accounts().recent_bytes();
+        assert!(n > 0 || (limits::RECENT_BYTES_MAX / 2..=limits::RECENT_BYTES_MAX).contains(&now), "one keeps {now}");
+        most = most.max(now);
+        // What is no longer at hand is read from the log.
+        let all = network.query(&alice, &page(1)).await.unwrap();
+        assert!(all.has_more && all.events.len() == 1);
+    }
+    let bound = limits::RECENT_ALL_BYTES_MAX + (networks << 20) + (1 << 20);
+    assert!((limits::RECENT_ALL_BYTES_MAX / 2..=bound).contains(&most), "all keep {most}, and {bound} at most");
+    node.stop().await;
+}

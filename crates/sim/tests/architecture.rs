@@ -148,18 +148,26 @@ fn the_oracle_knows_the_specification_only() {
     assert!(wrong.is_empty(), "the oracle looks into what it judges:\n{}", wrong.join("\n"));
 }
 
+/// The names of all limits.
+fn limits() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join("crates/model/src/limits.rs")).unwrap();
+    let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("pub const "));
+    let names: BTreeSet<String> = names.filter_map(|rest| rest.split(':').next()).map(str::to_owned).collect();
+    assert!(!names.is_empty(), "no limit found: has their notation changed?");
+    names
+}
+
+#[test]
+fn the_page_of_limits_lists_every_limit_and_no_other() {
+    let page = std::fs::read_to_string(root().join("docs/limits.md")).unwrap();
+    let is_name = |text: &str| text.len() > 5 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let listed: BTreeSet<String> = page.split('`').filter(|text| is_name(text)).map(str::to_owned).collect();
+    assert_eq!(listed, limits());
+}
+
 #[test]
 fn every_limit_is_named_in_a_test() {
-    let limits = root().join("crates/model/src/limits.rs");
-    let Ok(text) = std::fs::read_to_string(limits) else {
-        return; // no limits yet
-    };
-    let mut untested: BTreeSet<&str> = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("pub const "))
-        .filter_map(|rest| rest.split(':').next())
-        .collect();
-    assert!(!untested.is_empty(), "no limit found: has their notation changed?");
+    let mut untested = limits();
     for source in Source::all_in(&root().join("crates")) {
         for (_, line) in source.tests() {
             untested.retain(|limit| !has_word(line, limit));

@@ -190,10 +190,11 @@ pub(crate) fn join(
     if live.came(id, now) {
         server_events::presence_signal(state, live, &address_text, role, true, now, fx);
     }
+    let (since, replay) = (event.event.seq, wish.replay);
     let mut accepted = Accepted {
-        seq: Some(event.event.seq),
+        seq: Some(since),
         event: Some(event),
-        joined: Some(Box::new(Joined { session, issued, window, resume_after, replay: wish.replay, batch_acks })),
+        joined: Some(Box::new(Joined { session, issued, window, resume_after, replay, batch_acks, since })),
         ..Accepted::default()
     };
     accepted.says(json!({

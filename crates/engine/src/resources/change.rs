@@ -277,6 +277,7 @@ fn tell(state: &State, live: &mut Live, resource: &Resource, change: &str, now: 
         fx.after.push(Effect::Signal {
             event,
             route: Route { stream: Some(StreamKey::Broadcast), to, ..Route::default() },
+            after: None,
         });
     }
 }

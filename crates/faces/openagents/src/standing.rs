@@ -55,8 +55,9 @@ impl Standing {
     pub(crate) fn prove_holder(&self, shown: Option<&HeaderValue>, hash: [u8; 32]) {
         if let Some(shown) = shown
             && self.0.holder.get().is_none()
+            // A copy: the header as it came keeps the buffer alive that it was read into.
+            && let Ok(mut shown) = HeaderValue::from_bytes(shown.as_bytes())
         {
-            let mut shown = shown.clone();
             shown.set_sensitive(true);
             let _ = self.0.holder.set((shown, hash));
         }

@@ -228,6 +228,7 @@ impl Conversation {
             }
             return Ok(count);
         };
+        let texts = network.room_for(texts).await;
         for piece in texts.pieces(TURN_EVENTS) {
             network.emit_stream(self.connection, &self.caller, piece, &self.outbox).await.map_err(|f| f.code)?;
         }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rialto_model::{Fault, limits};
-use rialto_node::budget::{Account, Accounts, Charge, EndsWhenCrowded, PATIENCE, Scope};
+use rialto_node::budget::{Account, Accounts, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, PATIENCE, Scope};
 use rialto_node::{Query, QueryResult};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +115,7 @@ impl Reading {
     /// Charges for a page, unless that was done.
     async fn reserve(&self) -> Result<(), Fault> {
         if self.slot().is_none() {
-            let charge = self.account.charge(limits::PAGE_BYTES_MAX, PATIENCE).await?;
+            let charge = self.account.charge(PAGE_IN_THE_MAKING_BYTES, PATIENCE).await?;
             *self.slot() = Some(charge);
         }
         Ok(())
@@ -169,7 +169,7 @@ impl StreamAccount {
     pub(crate) async fn room(&self) -> Option<Charge> {
         let account = self.0.as_ref()?;
         loop {
-            if let Ok(charge) = account.charge(limits::PAGE_BYTES_MAX, PATIENCE).await {
+            if let Ok(charge) = account.charge(PAGE_IN_THE_MAKING_BYTES, PATIENCE).await {
                 return Some(charge);
             }
         }
@@ -249,6 +249,11 @@ mod tests {
         (UnreadAnswers::new(accounts.clone(), None), accounts)
     }
 
+    /// Pages that fit into a bound, the last of them with what it takes to make it.
+    fn fit(bytes_max: usize) -> usize {
+        (bytes_max - PAGE_IN_THE_MAKING_BYTES) / limits::PAGE_BYTES_MAX + 1
+    }
+
     async fn get(unread: &UnreadAnswers, bytes: usize) -> Response {
         let answer = async { Response::new(Body::from(vec![b'x'; bytes])) };
         let request = Request::builder().header(header::AUTHORIZATION, "Bearer a-session").body(Body::empty()).unwrap();
@@ -267,7 +272,7 @@ mod tests {
             }
             held.push(response);
         };
-        assert_eq!(held.len(), limits::UNREAD_PER_CONNECTION_BYTES_MAX / limits::PAGE_BYTES_MAX);
+        assert_eq!(held.len(), fit(limits::UNREAD_PER_CONNECTION_BYTES_MAX));
         assert_eq!(refused.status(), 429);
         let body = refused.into_body().collect().await.unwrap().to_bytes();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -296,7 +301,7 @@ mod tests {
             }
             held.push(response);
         }
-        assert_eq!(held.len(), limits::UNREAD_PER_MEMBER_BYTES_MAX / limits::PAGE_BYTES_MAX);
+        assert_eq!(held.len(), fit(limits::UNREAD_PER_MEMBER_BYTES_MAX));
         // Somebody else has room, until the node has none.
         let mut charges = Vec::new();
         for n in 0..=u8::MAX {

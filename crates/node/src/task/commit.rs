@@ -286,9 +286,9 @@ impl Task {
 
     fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Signal { event, route } => {
+            Effect::Signal { event, route, after } => {
                 Counters::add(&self.shared.counters.signals, 1);
-                self.sessions.signal(&self.engine.state, &event, &route);
+                self.sessions.signal(&self.engine.state, &event, &route, after);
             }
             Effect::Revoked { member, numbers, code } => {
                 self.sessions.revoke(member, &numbers, code);

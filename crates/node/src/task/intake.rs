@@ -437,7 +437,7 @@ impl Task {
             },
         );
         let route = Route { stream: Some(StreamKey::Inbox(to)), source: Some(member), ..Route::default() };
-        self.fx.after.push(Effect::Signal { event: Arc::new(event), route });
+        self.fx.after.push(Effect::Signal { event: Arc::new(event), route, after: None });
         // Somebody sees this ack's effect, so it is committed first.
         self.urgent = true;
         let _ = self.decided(Ok(()));

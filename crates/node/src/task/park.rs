@@ -520,7 +520,8 @@ impl Task {
 
     /// What is answered so far goes to a stream now; a request waits for the rest.
     fn split(&mut self, held: Held, texts: Texts, opened: &mut Vec<super::Opened>) -> Held {
-        let mut held = Held { texts, ..held };
+        // What is parked has bounds of its own: nobody else waits for it.
+        let mut held = Held { texts: texts.released(), ..held };
         if let Reply::Stream(connection, outbox) = &held.reply {
             let reply = Reply::Stream(*connection, outbox.clone());
             let answered = std::mem::take(&mut held.answered);

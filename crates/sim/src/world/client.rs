@@ -38,8 +38,8 @@ pub(crate) enum Frame {
     Join {
         k: usize,
         resume: u64,
-        /// It showed a token for its own name.
-        named: bool,
+        /// It showed the token for its own name, which has this label.
+        named: Option<&'static str>,
     },
     Leave(usize),
     Ack(Acked),
@@ -172,8 +172,8 @@ pub(crate) struct Client {
     pub(crate) capped: bool,
     /// It joins with a token for its own name from here on.
     pub(crate) named: bool,
-    /// Its session was made with that token.
-    pub(crate) named_session: bool,
+    /// Its session was made with the token of this label, which was for the name it had then.
+    pub(crate) named_session: Option<&'static str>,
     pub(crate) calls: Vec<Call>,
     /// Plain events it sent, by number.
     pub(crate) sent: Vec<usize>,
@@ -195,7 +195,7 @@ impl Client {
             had_stream: false,
             capped: false,
             named: false,
-            named_session: false,
+            named_session: None,
             calls: Vec::new(),
             sent: Vec::new(),
             bytes: BTreeMap::new(),

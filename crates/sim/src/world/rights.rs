@@ -56,7 +56,7 @@ impl World {
                 continue;
             }
             // A name that was proved is not had for the network's token.
-            let owned = client.address.starts_with("human:") || client.named_session;
+            let owned = client.address.starts_with("human:") || client.named_session.is_some();
             let weaker = if owned { whole.clone() } else { json!({ "token": NARROWED }) };
             tries.push((client.address.to_owned(), weaker));
         }
@@ -105,7 +105,7 @@ impl World {
             if client.address.starts_with("human:") || client.session.is_none() {
                 continue;
             }
-            if client.named_session {
+            if client.named_session.is_some() {
                 self.goes_on(n, c, &network).await?;
             } else {
                 self.is_over(n, c, &network).await?;
@@ -118,15 +118,21 @@ impl World {
     pub(crate) async fn revoke_own(&mut self, n: usize, who: usize, network: Network) -> Result<(), Wrong> {
         let c = who % self.nets[n].clients.len();
         let client = &self.nets[n].clients[c];
-        if self.nets[n].shaky || !client.named_session || client.session.is_none() {
+        let Some(label) = client.named_session.filter(|_| !self.nets[n].shaky && client.session.is_some()) else {
+            return Ok(());
+        };
+        let op = AdminOp::RevokeToken(label.to_owned());
+        if !self.ends(&network, [op]).await? {
             return Ok(());
         }
-        let op = AdminOp::RevokeToken(client.address.to_owned());
-        if self.ends(&network, [op]).await? {
-            self.is_over(n, c, &network).await?;
-            return self.observe().await;
+        // After renames somebody else may have shown the same one.
+        for c in 0..self.nets[n].clients.len() {
+            let client = &self.nets[n].clients[c];
+            if client.named_session == Some(label) && client.session.is_some() {
+                self.is_over(n, c, &network).await?;
+            }
         }
-        Ok(())
+        self.observe().await
     }
 
     /// The session of a client whose credential is untouched is what it was, unless the client left unheard.

@@ -144,7 +144,7 @@ impl World {
         // What an observer's session may do stays so while it goes on: its client begins another one.
         let capped = net.clients[c].capped;
         // A session that was made with less than its own token is not what it wants to go on with.
-        let keep = wish.keep && !capped && named == net.clients[c].named_session;
+        let keep = wish.keep && !capped && named == net.clients[c].named_session.is_some();
         let wish = JoinWish { observer: wish.observer && !person, keep, ..wish };
         net.clients[c].named = named;
         net.clients[c].capped = wish.observer;
@@ -180,7 +180,7 @@ impl World {
         };
         let text = frame(&input, None);
         net.oracle.sending(input);
-        let note = Frame::Join { k, resume: last, named };
+        let note = Frame::Join { k, resume: last, named: named.then_some(client.address) };
         if wish.stream {
             let view = Delivered {
                 address: client.address.to_owned(),
@@ -379,6 +379,8 @@ impl World {
             (false, []) if net.oracle.is_mods_doing(k) => Ok(()),
             // While it waited for a mod, a queue may have filled.
             (false, []) if net.oracle.is_refused_by_now(k) => Ok(()),
+            // Without a flush per commit a disk that failed is noticed by the next one who writes.
+            (false, []) if self.script.nets[n].os && net.oracle.is_unknown(k) => Ok(()),
             (false, []) => {
                 wrong("rules", format!("nothing speaks against {:?}, but it was refused", net.oracle.input(k)))
             }

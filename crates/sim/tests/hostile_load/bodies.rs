@@ -90,6 +90,34 @@ async fn half_sent_bodies_of_one_member_have_their_share() {
     released.await_release(&server).await;
 }
 
+/// Whole batches, each as large as one may be, from many members at the same moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_batches_from_everybody_at_once_wait_their_turn() {
+    raise_file_limit();
+    let server = Server::start().await;
+    let network = server.main();
+    let mut sessions = Vec::new();
+    for n in 0..times(40) {
+        sessions.push(server.join(&network, &format!("agent:bulk-{n}")).await);
+    }
+    let watch = Watch::begin(&server, Attacker::Member).await;
+    let event = json!({ "type": "app.note", "target": "core", "payload": { "content": "x".repeat(250_000) } });
+    let body = serde_json::Value::Array(vec![event; 16]).to_string();
+    let path = format!("/v1/ws/{}/events", network.id);
+    let sends = sessions.iter().map(|session| async {
+        let mut taken = 0;
+        for _ in 0..3 {
+            // A refusal may close the connection before all of the body was read.
+            let answer = server.http().post(&path).bearer(session).try_body(body.as_bytes()).await;
+            taken += usize::from(answer.is_ok_and(|answer| answer.status == 200));
+        }
+        taken
+    });
+    let taken: usize = futures_util::future::join_all(sends).await.into_iter().sum();
+    assert!(taken > 0, "nobody was served");
+    watch.held("large batches from everybody").await.await_release(&server).await;
+}
+
 #[tokio::test]
 async fn a_body_that_says_it_is_too_large_is_refused_before_it_comes() {
     let server = Server::start().await;

@@ -176,7 +176,8 @@ fn commit(
     });
     if ephemeral {
         let event = Arc::new(record.event.clone());
-        fx.after.push(Effect::Signal { event, route: record.route.clone() });
+        let after = Some(state.book.head);
+        fx.after.push(Effect::Signal { event, route: record.route.clone(), after });
         return Ok(Accepted { event: Some(record), ..Accepted::default() });
     }
     fx.commit(Record::Event(record.clone()));

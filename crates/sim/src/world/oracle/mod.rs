@@ -440,6 +440,11 @@ impl Oracle {
         }
     }
 
+    /// Whether the answer to an input was lost, or said that nobody knows.
+    pub fn is_unknown(&self, k: usize) -> bool {
+        self.fates.get(k).is_some_and(|fate| fate.unknown)
+    }
+
     /// An event was refused for good.
     pub fn refused(&mut self, k: usize, code: ErrorCode) -> Result<(), Wrong> {
         let Some(fate) = self.fates.get_mut(k) else { return Ok(()) };
