@@ -260,6 +260,8 @@ impl Network {
     /// Emits one event without an id of its own: the same key from the same sender is the same event.
     pub async fn emit_keyed(&self, caller: &Arc<Caller>, frame: Bytes, key: String) -> Result<Vec<Answered>, Fault> {
         let caller = caller.clone();
+        // Counted until it is answered.
+        let _counted = self.counted(Texts::one(frame.clone())).await?;
         self.ask(|reply| Command::EmitKeyed { caller, key, frame, reply }).await
     }
 
