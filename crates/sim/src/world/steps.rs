@@ -275,7 +275,10 @@ impl World {
         let ephemeral = matches!(form, 16..) && !net.oracle.had_mods();
         // Who posts to a channel of a workspace is seated by it: when, is known only if nothing else happens.
         let hurries = !calm || count > 1 || self.trouble;
-        let ephemeral = ephemeral && !(hurries && net.oracle.rules.workspace && matches!(to, Target::Channel(_)));
+        // Nor does it come from who does not hear that it was taken, and with it a seat.
+        let deaf = client.stream.as_ref().is_some_and(|stream| !stream.listening);
+        let seats = net.oracle.rules.workspace && matches!(to, Target::Channel(_));
+        let ephemeral = ephemeral && !((hurries || deaf) && seats);
         // Nobody remembers its id.
         let which = if ephemeral && which != Which::Unnamed { Which::Fresh } else { which };
         let earlier = |nth: usize| client.sent.len().checked_sub(nth + 1).and_then(|at| client.sent.get(at)).copied();
