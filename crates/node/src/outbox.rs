@@ -130,12 +130,6 @@ impl Queue {
         self.state().batches
     }
 
-    /// Whether so many bytes wait that nothing should be asked for that adds to them.
-    pub fn is_crowded(&self) -> bool {
-        let state = self.state();
-        state.bytes + state.taken_bytes > limits::OUTBOX_BYTES_MAX
-    }
-
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
