@@ -129,6 +129,7 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         max_attempts: None,
         max_events: None,
         os: false,
+        closed: false,
     };
     Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, search: false, nets: vec![plan], steps }
 }

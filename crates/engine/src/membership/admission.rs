@@ -98,9 +98,12 @@ pub(super) fn admit(
         Some(member) if !owns_session => frees_name(state, member, input, brings, now)?,
         _ => false,
     };
-    // A member that is there needs no invitation; one into a channel still seats it.
+    // A member that is there and proves it needs no invitation; one into a channel still seats it. Whoever proves nothing else came
+    // in by the invitation, which is used, and whose end is the session's.
+    let bound = shown_token(state, input, address.as_str(), now).is_some_and(|t| t.agent.is_some());
+    let proves = owns_session || bound || proofs.level > 0 || input.caller.operator;
     let seats = |id: &str| state.book.invites.get(id).is_some_and(|i| i.channel.is_some());
-    let invite = invite.filter(|id| !member_now || seats(id));
+    let invite = invite.filter(|id| !(member_now && proves) || seats(id));
     Ok(Admission { level, freed, invite, brings })
 }
 

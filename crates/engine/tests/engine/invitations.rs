@@ -120,6 +120,28 @@ fn an_invitation_ends_by_time_use_refusal_and_revocation() {
 }
 
 #[test]
+fn who_takes_a_present_members_name_with_the_operators_invitation_spends_it_and_ends_with_it() {
+    let mut world = world();
+    let wish = json!({ "invitee": "agent:b", "max_uses": 2 });
+    let made = world.admin(AdminOp::Invite(wish, crate::world::sha("operators"))).unwrap();
+    let before = world.secrets["agent:b"].clone();
+    assert_eq!(join(&mut world, "agent:b", Some("operators")), "ok", "the operator made it for this name");
+    let session = world.secrets["agent:b"].clone();
+    assert_ne!(session, before);
+    let left: Vec<u32> = world.state().book.invites.values().map(|invite| invite.uses_left).collect();
+    assert_eq!(left, [1], "it was needed, so it is used");
+    // Whoever shows its own session needs none.
+    let own = Join { session: Some(session), ..with(Some("operators")) };
+    assert_eq!(outcome(&world.try_join("agent:b", own)), "ok");
+    let left: Vec<u32> = world.state().book.invites.values().map(|invite| invite.uses_left).collect();
+    assert_eq!(left, [1]);
+    let id = made["invitation_id"].as_str().unwrap().to_owned();
+    world.admin(AdminOp::EndInvite(id, None)).unwrap();
+    let b = world.state().known_as("agent:b").and_then(|id| world.state().member(id)).unwrap();
+    assert!(b.sessions.is_empty(), "it is over with the invitation");
+}
+
+#[test]
 fn a_stranger_is_seated_where_it_was_invited() {
     let mut world = world();
     world.act("agent:a", "network.channel.create", json!({ "name": "den", "private": true })).unwrap();

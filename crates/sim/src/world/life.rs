@@ -4,7 +4,7 @@ use super::checks::Desk;
 use super::client::{Client, Frame};
 use super::oracle::{Oracle, Wrong, wrong};
 use super::script::ADDRESSES;
-use super::{DIR, Net, World, rules};
+use super::{DIR, Net, Rot, World, rules};
 use rialto_model::network::{Delivery, Policy, Preset};
 use rialto_node::{AdminOp, CreateNetwork, Node, Parts};
 use rialto_store::disk::{Disk, DiskFile as _};
@@ -146,7 +146,7 @@ impl World {
             let guard = plan.workspace.then_some("access-control");
             let mods = ["auth"].into_iter().chain(guard).chain(plan.persistence.then_some("persistence"));
             let wish = CreateNetwork {
-                policy: Policy::Open,
+                policy: if plan.closed { Policy::Token } else { Policy::Open },
                 durability: plan.durability(),
                 delivery: if plan.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
                 mods: Some(mods.map(str::to_owned).collect()),
@@ -171,7 +171,7 @@ impl World {
                 patch.insert("max_attempts".into(), json!(max));
             }
             let mut ops = vec![AdminOp::Settings(patch.into())];
-            ops.extend(World::tokens());
+            ops.extend(World::tokens(n));
             if let (Some(max), true) = (plan.max_events, plan.persistence) {
                 let mut config = rialto_node::standard_mod("persistence")
                     .map_err(|fault| Wrong { check: "world", what: fault.to_string() })?;
@@ -242,17 +242,17 @@ impl World {
         self.index_may_be_gone(end);
         let rotten = self.rot.take();
         self.rotted.extend(rotten.clone());
-        for (path, offset, mask) in self.rotted.clone() {
+        for Rot { path, offset, mask, around } in self.rotted.clone() {
             // A file that was written anew is whole without this; one that was set aside has another name.
             for path in [path.with_extension("damaged"), path] {
-                if byte_at(&self.disk, &path, offset) == Some(mask.0) {
-                    let _ = self.disk.flip(&path, offset, mask.1);
+                if bytes_around(&self.disk, &path, offset).as_ref() == Some(&around) {
+                    let _ = self.disk.flip(&path, offset, mask);
                 }
             }
         }
         // A power cut may bring back a snapshot that was removed or set aside, as rotten as it was. Other names are used
         // again for other bytes.
-        self.rotted.retain(|(path, ..)| path.extension().is_some_and(|e| e == "snap"));
+        self.rotted.retain(|rot| rot.path.extension().is_some_and(|e| e == "snap"));
         if rotten.is_some() {
             return;
         }
@@ -265,19 +265,21 @@ impl World {
         let reach = if byte % 3 == 0 { *len } else { (*len).min(1024) };
         let offset = (byte / 3) % reach.max(1);
         if self.disk.flip(path, offset, 1 << bit).is_ok()
-            && let Some(rotten) = byte_at(&self.disk, path, offset)
+            && let Some(around) = bytes_around(&self.disk, path, offset)
         {
             self.note(&format!("{} rots at {offset}", path.display()));
-            self.rot = Some((path.clone(), offset, (rotten, 1 << bit)));
+            self.rot = Some(Rot { path: path.clone(), offset, mask: 1 << bit, around });
             self.nets.iter_mut().for_each(|net| net.oracle.rotten = true);
         }
     }
 }
 
-fn byte_at<D: Disk>(disk: &D, path: &Path, offset: u64) -> Option<u8> {
-    let mut byte = [0];
-    let got = disk.open(path, false).and_then(|file| file.read_at(&mut byte, offset)).ok()?;
-    (got == 1).then_some(byte[0])
+/// A few bytes before and behind an offset, as far as the file has them.
+fn bytes_around<D: Disk>(disk: &D, path: &Path, offset: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; 32];
+    let got = disk.open(path, false).and_then(|file| file.read_at(&mut bytes, offset.saturating_sub(16))).ok()?;
+    bytes.truncate(got);
+    Some(bytes)
 }
 
 /// Every file with bytes, by name.

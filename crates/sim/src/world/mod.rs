@@ -91,8 +91,16 @@ struct Net {
     signals: Vec<(&'static str, Arc<rialto_model::Event>)>,
 }
 
-/// A byte that rotted: file, offset, its value now and the bits that changed.
-type Rot = (PathBuf, u64, (u8, u8));
+/// A byte that rotted.
+#[derive(Clone)]
+struct Rot {
+    path: PathBuf,
+    offset: u64,
+    /// The bits that changed.
+    mask: u8,
+    /// The byte and what stands around it, as it was then: whoever writes there anew changes more than one byte.
+    around: Vec<u8>,
+}
 
 /// The world.
 pub(crate) struct World {

@@ -2,6 +2,7 @@
 
 use super::client::{Acked, Call, Client, Frame, Heard, operator};
 use super::oracle::{Letter, Reader, Want, Wrong, wrong};
+use super::rights::{bearer, local_secret};
 use super::{Net, World, script};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::command::{Answered, Ledger, Look};
@@ -492,7 +493,7 @@ impl World {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
         let address = self.nets[n].clients[c].address;
         let caller = match self.nets[n].clients[c].caller() {
-            _ if bare => Arc::new(Caller::default()),
+            _ if bare => bearer(&local_secret(n)),
             Some(caller) if self.nets[n].oracle.is_present(address) => caller,
             _ => return Ok(()),
         };
@@ -511,7 +512,7 @@ impl World {
     }
 
     /// Reads page after page by cursor.
-    async fn pages(
+    pub(crate) async fn pages(
         &mut self,
         network: &Network,
         caller: &Arc<Caller>,

@@ -2,18 +2,46 @@
 
 use super::World;
 use super::client::stranger;
-use super::oracle::{Wrong, wrong};
+use super::oracle::{Want, Wrong, wrong};
 use rialto_model::network::Token;
 use rialto_model::{ErrorCode, Role};
 use rialto_node::identity::sha256;
-use rialto_node::{AdminOp, Network, Texts};
+use rialto_node::{AdminOp, Caller, Network, Texts, View};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The token that agents join with.
 pub(crate) const TOKEN: &str = "the token of every world";
 /// A token for observers.
 const NARROWED: &str = "the token of who only looks";
 const LABEL: &str = "all";
+/// A token whose time is over.
+const PAST: &str = "the token of yesterday";
+/// A token that was revoked.
+const GONE: &str = "the token that was taken back";
+/// The label of a token that ends soon.
+pub(crate) const BRIEF: &str = "brief";
+/// What the session that came by an invitation is said to be made with: no token has this label.
+const INVITED: &str = "an invitation";
+
+/// The token of one network.
+pub(crate) fn local_secret(n: usize) -> String {
+    format!("the token of network {n}")
+}
+
+/// Whoever shows a secret and says no more.
+pub(crate) fn bearer(secret: &str) -> Arc<Caller> {
+    Arc::new(Caller { bearer: Some(sha256(secret)), ..Caller::default() })
+}
+
+/// What a member shows for its own name.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// What the session is made with.
+    pub(crate) label: &'static str,
+    /// As the join says it.
+    pub(crate) credentials: Value,
+}
 
 /// The token for one name.
 pub(crate) fn own_secret(address: &str) -> String {
@@ -26,9 +54,55 @@ fn token(label: &str, secret: &str, role: Option<Role>) -> AdminOp {
 }
 
 impl World {
-    /// Gives a network its tokens.
-    pub(crate) fn tokens() -> [AdminOp; 2] {
-        [token(LABEL, TOKEN, None), token("eyes", NARROWED, Some(Role::Observer))]
+    /// Gives a network its tokens: some that are good for something, and some that are not any more.
+    pub(crate) fn tokens(n: usize) -> Vec<AdminOp> {
+        let mut ops = vec![
+            token(LABEL, TOKEN, None),
+            token("eyes", NARROWED, Some(Role::Observer)),
+            token("here", &local_secret(n), None),
+            token("gone", GONE, None),
+            AdminOp::RevokeToken("gone".to_owned()),
+        ];
+        ops.extend(match token("past", PAST, None) {
+            AdminOp::AddToken(past) => Some(AdminOp::AddToken(Token { expires_at: Some(1), ..past })),
+            _ => None,
+        });
+        ops
+    }
+
+    /// Strangers try to come in with nothing, and with what is worth nothing here: where that is needed, all are refused.
+    async fn try_doors(&mut self, n: usize, network: &Network) -> Result<(), Wrong> {
+        if !self.script.nets.get(n).is_some_and(|plan| plan.closed) {
+            return Ok(());
+        }
+        let tries = [
+            (Value::Null, ErrorCode::TokenRequired),
+            (json!({ "token": "a guess" }), ErrorCode::InvalidToken),
+            (json!({ "token": GONE }), ErrorCode::InvalidToken),
+            (json!({ "token": PAST }), ErrorCode::InvalidToken),
+            (json!({ "token": local_secret(n + 1) }), ErrorCode::InvalidToken),
+            (json!({ "invite": "a guess" }), ErrorCode::InviteInvalid),
+            (json!({ "token": own_secret("agent:ann") }), ErrorCode::InvalidToken),
+        ];
+        for (shown, code) in tries {
+            let came = self.try_join(network, "agent:zoe", shown.clone()).await?;
+            if came != Some(code) {
+                return wrong("rights", format!("a stranger comes in with {shown}: {came:?}"));
+            }
+        }
+        let readers = [
+            (Arc::new(Caller::default()), ErrorCode::Unauthenticated),
+            (bearer(GONE), ErrorCode::InvalidToken),
+            (bearer(PAST), ErrorCode::InvalidToken),
+            (bearer(&local_secret(n + 1)), ErrorCode::InvalidToken),
+        ];
+        for (reader, code) in readers {
+            let read = self.pages(network, &reader, View::Log, &Want::default(), 5).await?;
+            if read.as_ref().err().map(|fault| fault.code) != Some(code) {
+                return wrong("rights", format!("a stranger reads: {read:?} instead of {}", code.as_str()));
+            }
+        }
+        Ok(())
     }
 
     /// Tries to join as somebody; gives the code it is refused with.
@@ -41,11 +115,16 @@ impl World {
         Ok(answered.and_then(|answered| answered.result.err()).map(|fault| fault.code))
     }
 
+    /// Whether a refusal can have no other reason than rights.
+    fn is_calm(&self, n: usize, network: &Network) -> bool {
+        let active = self.nets[n].oracle.rules.status == "active" && !self.nets[n].oracle.had_mods();
+        active && !self.trouble && !self.nets[n].shaky && network.is_ready()
+    }
+
     /// Somebody tries to be who it is not: the operator, a person, an agent that showed more.
     pub(crate) async fn try_names(&mut self, n: usize) -> Result<(), Wrong> {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let active = self.nets[n].oracle.rules.status == "active" && !self.nets[n].oracle.had_mods();
-        if !active || self.trouble || self.nets[n].shaky || !network.is_ready() {
+        if !self.is_calm(n, &network) {
             return Ok(());
         }
         let whole = json!({ "token": TOKEN });
@@ -66,7 +145,55 @@ impl World {
                 came => return wrong("rights", format!("somebody else joins as {who}: {came:?}")),
             }
         }
-        Ok(())
+        self.try_doors(n, &network).await
+    }
+
+    /// Somebody comes back under its own name with what does not last: a token that ends soon, or an invitation that is taken back.
+    /// Nothing is left of the session then.
+    pub(crate) async fn visit(&mut self, n: usize, c: usize, invited: bool, network: Network) -> Result<(), Wrong> {
+        let address = self.nets[n].clients[c].address;
+        if address.starts_with("human:") || !self.is_calm(n, &network) {
+            return Ok(());
+        }
+        let (op, credentials) = if invited {
+            let wish = json!({ "invitee": address, "max_uses": 2 });
+            let asked = network.clone();
+            let Ok(made) = self.drive(async move { asked.invite(wish).await }).await? else { return Ok(()) };
+            let id = made["invitation_id"].as_str().unwrap_or_default().to_owned();
+            (AdminOp::EndInvite(id, None), json!({ "invite": made["code"] }))
+        } else {
+            let ends = Some(self.clock.now().wall + 1_000);
+            let AdminOp::AddToken(whole) = token(BRIEF, BRIEF, None) else { return Ok(()) };
+            let token = Token { agent: Some(address.to_owned()), expires_at: ends, ..whole };
+            let asked = network.clone();
+            let made = self.drive(async move { asked.admin(AdminOp::AddToken(token)).await }).await?;
+            if made.is_err() {
+                return Ok(());
+            }
+            (AdminOp::RevokeToken(BRIEF.to_owned()), json!({ "token": BRIEF }))
+        };
+        let label = if invited { INVITED } else { BRIEF };
+        self.join_showing(n, c, Shown { label, credentials }).await?;
+        self.observe().await?;
+        if !invited {
+            self.pass(1_100).await;
+            self.pass(1_100).await;
+            self.observe().await?;
+        }
+        let came = self.nets[n].clients[c].session.is_some() && self.nets[n].clients[c].named_session == Some(label);
+        let ended = if invited { self.ends(&network, [op]).await? } else { true };
+        if came && ended {
+            self.is_over(n, c, &network).await?;
+        } else if came {
+            // Whether it is over is not known: it is not gone on with.
+            self.hang_up(n, c);
+            self.nets[n].clients[c].session = None;
+        }
+        if !invited {
+            let asked = network.clone();
+            let _ = self.drive(async move { asked.admin(AdminOp::RevokeToken(BRIEF.to_owned())).await }).await?;
+        }
+        self.observe().await
     }
 
     /// Makes sure that there is a token for the client's own name; false if that is not known now.

@@ -65,6 +65,9 @@ pub struct NetPlan {
     /// What is acknowledged is with the operating system, not yet on the medium: durability `os`.
     #[serde(default)]
     pub os: bool,
+    /// Whoever joins shows a token or an invitation.
+    #[serde(default)]
+    pub closed: bool,
 }
 
 impl NetPlan {
@@ -166,6 +169,8 @@ pub enum Admin {
     Revoke,
     /// The token for a member's own name is revoked, and made anew when it is needed.
     RevokeOwn(usize),
+    /// A member begins a session with what ends soon: an invitation that is taken back, or a token.
+    Visit(usize, bool),
 }
 
 /// A role, a status of a network or a state of work, in the sheet's own word. Steps are copied freely, so it is not owned.
@@ -440,6 +445,7 @@ impl fmt::Display for Script {
                 (net.persistence, "history", "no history"),
                 (net.at_least_once, "at least once", "at most once"),
                 (net.os, "durability os", "durability sync"),
+                (net.closed, "closed", "open"),
             ];
             let words: Vec<&str> = words.iter().map(|(on, yes, no)| if *on { *yes } else { *no }).collect();
             let limits = (net.ttl_ms, net.max_pending, net.max_pending_kib, net.max_attempts, net.max_events);
@@ -542,6 +548,7 @@ fn net_plan(c: &mut Chance, mood: &Mood) -> NetPlan {
         max_attempts: one_in(c, 4).then(|| 1 + u32::try_from(c.below(2)).unwrap_or(0)),
         max_events: one_in(c, 2).then(|| 3 + c.below(10)),
         os: mood.os && !one_in(c, 3),
+        closed: one_in(c, 2),
     };
     // What is not delivered is kept: only where mail dies is anything forgotten.
     let forgets = NetPlan { persistence: true, ttl_ms: Some(90_000), max_events: Some(3), ..plan.clone() };
@@ -629,7 +636,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             Step::Ack { net, who, what, stream: one_in(c, 2) }
         }
         47..51 => {
-            let op = match c.below(22) {
+            let op = match c.below(24) {
                 0 => Admin::Role(who, ["member", "observer", "master"][pick(c, 3)]),
                 1 => Admin::Remove(who),
                 2..6 => Admin::Group(pick(c, 2), u8::try_from(c.below(64)).unwrap_or(0)),
@@ -641,6 +648,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
                 16..19 => Admin::Quiet(who, c.below(2) > 0),
                 19 => Admin::Revoke,
                 20 => Admin::RevokeOwn(who),
+                21 | 22 => Admin::Visit(who, one_in(c, 2)),
                 _ => Admin::MaxPending(1 + c.below(8)),
             };
             Step::Admin { net, op }

@@ -3,8 +3,9 @@
 use super::client::{ACK_ID, Acked, Call, Frame, Stream, host, stranger};
 use super::life::End;
 use super::oracle::{Delivered, Input, Want, Wrong, wrong};
+use super::rights::{self, Shown};
 use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, NAMES, Step, Target, Trouble, What, Which, skills};
-use super::{Net, World, rights};
+use super::{Net, World};
 use rialto_model::{ErrorCode, Role, Visibility};
 use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
 use rialto_store::disk::fault::Call as DiskCall;
@@ -129,11 +130,32 @@ impl World {
         // A client has one stream at a time.
         self.hang_up(n, c);
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let named =
-            !self.nets[n].clients[c].address.starts_with("human:") && (wish.named || self.nets[n].clients[c].named);
+        let address = self.nets[n].clients[c].address;
+        let named = !address.starts_with("human:") && (wish.named || self.nets[n].clients[c].named);
         if named && !self.has_own_token(n, c, &network).await? {
             return Ok(());
         }
+        let own = || Shown { label: address, credentials: json!({ "token": rights::own_secret(address) }) };
+        self.join_with(n, c, wish, window, named.then(own)).await
+    }
+
+    /// A client begins another session with what it shows for its own name.
+    pub(crate) async fn join_showing(&mut self, n: usize, c: usize, shown: Shown) -> Result<(), Wrong> {
+        self.hang_up(n, c);
+        let wish = JoinWish { stream: true, keep: false, observer: false, resume: false, replay: false, named: true };
+        self.join_with(n, c, wish, 4, Some(shown)).await
+    }
+
+    async fn join_with(
+        &mut self,
+        n: usize,
+        c: usize,
+        wish: JoinWish,
+        window: usize,
+        shown: Option<Shown>,
+    ) -> Result<(), Wrong> {
+        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
+        let named = shown.is_some();
         let sent_at = self.now();
         let net = &mut self.nets[n];
         // A name that a renamed member had is nobody's to join under.
@@ -161,8 +183,8 @@ impl World {
                 map.insert("role".into(), json!("observer"));
             }
             if !person {
-                let token = if named { rights::own_secret(client.address) } else { rights::TOKEN.to_owned() };
-                map.insert("credentials".into(), json!({ "token": token }));
+                let credentials = shown.as_ref().map(|shown| shown.credentials.clone());
+                map.insert("credentials".into(), credentials.unwrap_or_else(|| json!({ "token": rights::TOKEN })));
             }
             if let Some(session) = client.session.as_ref().filter(|_| wish.keep) {
                 map.insert("session_id".into(), json!(session));
@@ -180,7 +202,7 @@ impl World {
         };
         let text = frame(&input, None);
         net.oracle.sending(input);
-        let note = Frame::Join { k, resume: last, named: named.then_some(client.address) };
+        let note = Frame::Join { k, resume: last, named: shown.map(|shown| shown.label) };
         if wish.stream {
             let view = Delivered {
                 address: client.address.to_owned(),
@@ -491,6 +513,7 @@ impl World {
             Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
             Admin::Revoke => return self.revoke(n, network).await,
             Admin::RevokeOwn(who) => return self.revoke_own(n, who, network).await,
+            Admin::Visit(who, invited) => return self.visit(n, who % 6, invited, network).await,
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));
                 (op, Box::new(move |net| net.oracle.rules.max_pending = max))

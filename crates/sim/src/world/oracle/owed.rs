@@ -1,8 +1,8 @@
 //! What mods send and other mods have to see first: committed with its cause, decided later, once, perhaps in another life.
 //!
 //! That it comes only once is seen on the tape. Here it is held that it comes at all: whoever has to see it first is asked about it
-//! after the start, and what everybody let go on is there. It may stay away only because a mod refuses it or fails, or because the
-//! rules do.
+//! after the start, and what everybody let go on is there. It may stay away only because a mod refuses it or fails, because the
+//! rules do, or because the mod that sent it was unloaded meanwhile, even if another took its name since.
 
 use super::checks::Said;
 use super::mods::{Loaded, Mode, matches};
@@ -50,7 +50,7 @@ impl Oracle {
         let emitter = input.source.trim_start_matches("mod/");
         taped.is_some_and(|seq| !self.redacted.contains(&seq))
             && self.rules.status == "active"
-            && self.settled_mod(emitter).is_some()
+            && self.loaded(emitter).is_some_and(|m| m.is_sure_for(k) && !self.is_going(m))
             && self.place(&input.target).is_ok()
     }
 
