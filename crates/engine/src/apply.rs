@@ -246,6 +246,7 @@ fn change(state: &mut State, change: &Change) {
         Change::Created { .. } => {}
         Change::Settings { settings } => settings_changed(state, settings),
         Change::Token { token } => state.book.tokens.push(token.clone()),
+        Change::TokenUsed { label, at } => token_used(state, label, *at),
         Change::TokenRevoked { label } => {
             state.book.tokens.retain(|t| &t.label != label);
             state
@@ -280,6 +281,7 @@ fn change(state: &mut State, change: &Change) {
                 state.sessions.insert(session.sha256, (*member, session.number));
             }
             state.book.next_session = state.book.next_session.max(session.number + 1);
+            session.token.iter().for_each(|label| token_used(state, label, session.created_at));
         }
         Change::SessionEnded { member, numbers, expired, voided } => {
             let why = match (expired, voided) {
@@ -472,6 +474,12 @@ fn change(state: &mut State, change: &Change) {
             work::forgotten(state, units).into_iter().for_each(|seq| release(state, seq));
         }
     }
+}
+
+/// A token's last use, which never goes back.
+fn token_used(state: &mut State, label: &str, at: Millis) {
+    let tokens = state.book.tokens.iter_mut().filter(|t| t.label == label);
+    tokens.for_each(|t| t.last_used_at = t.last_used_at.max(Some(at)));
 }
 
 fn with_member(state: &mut State, id: MemberId, f: impl FnOnce(&mut crate::state::Member)) {

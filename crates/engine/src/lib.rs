@@ -240,6 +240,11 @@ impl Engine {
         Ok(result)
     }
 
+    /// Notes that a token was shown.
+    pub fn token_shown(&mut self, sha256: &[u8; 32], now: Clock) {
+        rights::token_shown(&self.state, &mut self.live, sha256, now);
+    }
+
     /// Decides what time alone brings: expiry, dead letters, presence.
     pub fn tick(&mut self, now: Clock, effects: &mut Effects) {
         let pair = monotonic::drifted(&self.state, now);

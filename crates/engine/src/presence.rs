@@ -5,6 +5,7 @@ use crate::mods::analytics::Analytics;
 use crate::mods::rate_limiter::Buckets;
 use crate::state::{ChannelId, MemberId};
 use crate::work::UnitNo;
+use rialto_model::network::Token;
 use rialto_model::{Fault, Millis, Role, limits};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -130,6 +131,8 @@ pub struct Live {
     pub(crate) archived_at: Option<Millis>,
     /// Tokens whose time was over at the last tick.
     pub(crate) expired_tokens: usize,
+    /// When tokens were last shown, by the hash of their text.
+    pub(crate) tokens_shown: BTreeMap<[u8; 32], Millis>,
     /// Messages of agents in a row, by channel.
     pub(crate) streaks: BTreeMap<ChannelId, u64>,
     /// When open work was last heard of by progress that is never stored, steady time.
@@ -137,6 +140,11 @@ pub struct Live {
 }
 
 impl Live {
+    /// When a token was last used, as far as anybody knows.
+    pub fn last_use(&self, token: &Token) -> Option<Millis> {
+        self.tokens_shown.get(&token.sha256).copied().max(token.last_used_at)
+    }
+
     /// Notes a call of a member; true if the roster still shows it offline, which the next tick puts right.
     pub fn touch(&mut self, member: MemberId, now: Clock) -> bool {
         let Some(p) = self.presence.or_insert(member, Presence::default()) else { return false };

@@ -6,7 +6,7 @@
 use crate::admin::AdminOp;
 use crate::credential::{Hold, Session};
 use crate::input::{Caller, Clock, Effect, Effects};
-use crate::presence::Live;
+use crate::presence::{Live, USED_EVERY_MS};
 use crate::principal::Principal;
 use crate::record::Change;
 use crate::state::{Member, MemberId, State};
@@ -297,6 +297,27 @@ pub(crate) fn member_removed(state: &State, id: MemberId, fx: &mut Effects) {
     let made = state.book.invites.iter().filter(|(_, invite)| invite.inviter == Some(id));
     made.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
     void_where(state, |_, session| session.invited.as_ref().is_some_and(|i| i.inviter == Some(id)), fx);
+}
+
+/// Notes that a token was shown.
+pub(crate) fn token_shown(state: &State, live: &mut Live, sha256: &[u8; 32], now: Clock) {
+    if state.book.tokens.iter().any(|token| token.sha256 == *sha256) {
+        live.tokens_shown.insert(*sha256, now.wall);
+    }
+}
+
+/// Puts the last use of tokens down, at most once an hour for each: an operator who wonders whether one may go looks days back.
+pub(crate) fn record_token_use(state: &State, live: &mut Live, fx: &mut Effects) {
+    if live.tokens_shown.is_empty() {
+        return;
+    }
+    live.tokens_shown.retain(|sha256, _| state.book.tokens.iter().any(|token| token.sha256 == *sha256));
+    for token in &state.book.tokens {
+        let Some(at) = live.tokens_shown.get(&token.sha256).copied() else { continue };
+        if token.last_used_at.is_none_or(|last| at >= last.saturating_add(USED_EVERY_MS)) {
+            fx.change(Change::TokenUsed { label: token.label.clone(), at });
+        }
+    }
 }
 
 /// Sessions end with the time of the token they were made with.

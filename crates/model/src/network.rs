@@ -243,9 +243,18 @@ pub struct Token {
     pub expires_at: Option<Millis>,
     /// When it was made.
     pub created_at: Millis,
+    /// When it was last shown, to the hour; when a session was last made with it, to the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Millis>,
 }
 
 impl Token {
+    /// A token that is good for everything, and without an end.
+    pub fn whole(label: &str, sha256: [u8; 32], created_at: Millis) -> Token {
+        let label = label.to_owned();
+        Token { label, sha256, role: None, agent: None, expires_at: None, created_at, last_used_at: None }
+    }
+
     /// Whether the holder may speak as this canonical address.
     pub fn speaks_for(&self, address: &str) -> bool {
         match self.agent.as_deref() {

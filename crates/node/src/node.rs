@@ -443,15 +443,7 @@ impl Node {
         };
         act(&mut engine, AdminOp::CreateChannel("general".to_owned()))?;
         if let Some(token) = &token {
-            let token = Token {
-                label: "first".into(),
-                sha256: token.sha256(),
-                role: None,
-                agent: None,
-                expires_at: None,
-                created_at: now.wall,
-            };
-            act(&mut engine, AdminOp::AddToken(token))?;
+            act(&mut engine, AdminOp::AddToken(Token::whole("first", token.sha256(), now.wall)))?;
         }
         if engine.state.is_behind_its_profile() {
             // The content is on the disk before the record that names it.
@@ -642,8 +634,7 @@ impl Node {
         let sha256 = secret.sha256();
         let [a, b, c, ..] = sha256;
         let label = format!("token-{a:02x}{b:02x}{c:02x}");
-        let created_at = self.inner.host.clock().now().wall;
-        Token { label, sha256, role: None, agent: None, expires_at: None, created_at }
+        Token::whole(&label, sha256, self.inner.host.clock().now().wall)
     }
 
     /// Stops: every network commits what waits and says goodbye, then the log closes.

@@ -176,8 +176,6 @@ pub(crate) struct Task {
     validators: Arc<Validators>,
     /// Acks whose ids are being looked up in the store.
     acks_looked_up: usize,
-    /// When tokens were last shown, wall clock, since the start.
-    tokens_shown: HashMap<[u8; 32], Millis>,
 }
 
 /// Waits until a question is given up.
@@ -275,7 +273,6 @@ impl Task {
             blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
             acks_looked_up: 0,
-            tokens_shown: HashMap::new(),
         }
     }
 
@@ -338,10 +335,7 @@ impl Task {
 
     /// Notes that a token was shown.
     pub(crate) fn token_shown(&mut self, sha256: Option<&[u8; 32]>, now: Clock) {
-        let Some(sha256) = sha256 else { return };
-        if self.engine.state.book.tokens.iter().any(|token| token.sha256 == *sha256) {
-            self.tokens_shown.insert(*sha256, now.wall);
-        }
+        sha256.into_iter().for_each(|sha256| self.engine.token_shown(sha256, now));
     }
 
     fn other(&mut self, command: Command, now: Clock) {

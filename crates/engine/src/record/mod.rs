@@ -142,6 +142,11 @@ pub enum Change {
     TokenRevoked {
         label: String,
     },
+    /// A token was shown, not long before.
+    TokenUsed {
+        label: String,
+        at: Millis,
+    },
     Joined {
         member: MemberId,
         record: Box<Member>,

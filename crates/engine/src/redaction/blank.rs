@@ -92,6 +92,7 @@ impl Copies {
             | Change::Settings { .. }
             | Change::Token { .. }
             | Change::TokenRevoked { .. }
+            | Change::TokenUsed { .. }
             | Change::SessionIssued { .. }
             | Change::SessionCapped { .. }
             | Change::SessionsUsed { .. }

@@ -111,6 +111,34 @@ fn sessions_end_with_the_token_they_were_made_with() {
 }
 
 #[test]
+fn a_tokens_last_use_is_stored() {
+    let mut world = World::workspace();
+    world.admin(AdminOp::AddToken(token("second", "second-token"))).unwrap();
+    let used = |world: &World| {
+        let token = world.state().book.tokens.iter().find(|t| t.label == "second").unwrap();
+        (token.last_used_at, world.engine.live.last_use(token))
+    };
+    assert_eq!(used(&world), (None, None));
+    world.try_join("agent:a", with("second-token")).unwrap();
+    let joined = world.now.wall;
+    assert_eq!(used(&world), (Some(joined), Some(joined)), "a session was made with it");
+    world.pass(60_000);
+    world.engine.token_shown(&crate::world::sha("second-token"), world.now);
+    world.tick();
+    let shown = world.now.wall;
+    assert_eq!(used(&world), (Some(joined), Some(shown)), "what is shown often is not written every time");
+    world.pass(3_600_000);
+    world.engine.token_shown(&crate::world::sha("second-token"), world.now);
+    world.engine.token_shown(&crate::world::sha("unknown"), world.now);
+    let again = world.now.wall;
+    world.tick();
+    assert_eq!(used(&world), (Some(again), Some(again)));
+    world.crash(1000);
+    assert_eq!(used(&world), (Some(again), Some(again)), "it outlives the process");
+    world.check();
+}
+
+#[test]
 fn invitations_and_what_was_made_with_them_end_with_their_maker() {
     let mut settings = Settings::preset("main", Preset::Plain);
     settings.policy = Policy::Invite;

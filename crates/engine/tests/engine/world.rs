@@ -26,7 +26,7 @@ pub(crate) fn sha(text: &str) -> [u8; 32] {
 }
 
 pub(crate) fn token(label: &str, text: &str) -> Token {
-    Token { label: label.into(), sha256: sha(text), role: None, agent: None, expires_at: None, created_at: START }
+    Token::whole(label, sha(text), START)
 }
 
 /// How a join is made; the payload names the rest.

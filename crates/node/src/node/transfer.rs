@@ -167,16 +167,7 @@ impl Node {
                 Some(self.inner.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?)
             }
         };
-        ops.extend(secret.as_ref().map(|secret| {
-            AdminOp::AddToken(Token {
-                label: "first".into(),
-                sha256: secret.sha256(),
-                role: None,
-                agent: None,
-                expires_at: None,
-                created_at: now.wall,
-            })
-        }));
+        ops.extend(secret.as_ref().map(|s| AdminOp::AddToken(Token::whole("first", s.sha256(), now.wall))));
         for op in ops {
             let mut fx = Effects::default();
             engine.admin(&op, now, &mut fx)?;

@@ -163,26 +163,11 @@ impl Task {
         Ok(explanation.json)
     }
 
-    /// When sessions were last made with tokens, by label.
-    fn tokens_used(&self) -> BTreeMap<&str, u64> {
-        let mut used: BTreeMap<&str, u64> = BTreeMap::new();
-        for session in self.engine.state.roster().flat_map(|(_, m)| &m.sessions) {
-            if let Some(label) = session.token.as_deref() {
-                let at = used.entry(label).or_default();
-                *at = session.created_at.max(*at);
-            }
-        }
-        used
-    }
-
     fn operator(&self, ledger: Ledger) -> Value {
         let book = &self.engine.state.book;
         match ledger {
             Ledger::Tokens => {
-                let used = self.tokens_used();
-                let used_at = |t: &rialto_model::network::Token| {
-                    self.tokens_shown.get(&t.sha256).max(used.get(t.label.as_str())).copied()
-                };
+                let used_at = |t: &rialto_model::network::Token| self.engine.live.last_use(t);
                 let list: Vec<Value> = book
                     .tokens
                     .iter()

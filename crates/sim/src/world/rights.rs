@@ -48,26 +48,21 @@ pub(crate) fn own_secret(address: &str) -> String {
     format!("the token of {address} alone")
 }
 
-fn token(label: &str, secret: &str, role: Option<Role>) -> AdminOp {
-    let (sha256, label) = (sha256(secret), label.to_owned());
-    AdminOp::AddToken(Token { label, sha256, role, agent: None, expires_at: None, created_at: 0 })
+fn token(label: &str, secret: &str) -> Token {
+    Token::whole(label, sha256(secret), 0)
 }
 
 impl World {
     /// Gives a network its tokens: some that are good for something, and some that are not any more.
     pub(crate) fn tokens(n: usize) -> Vec<AdminOp> {
-        let mut ops = vec![
-            token(LABEL, TOKEN, None),
-            token("eyes", NARROWED, Some(Role::Observer)),
-            token("here", &local_secret(n), None),
-            token("gone", GONE, None),
+        vec![
+            AdminOp::AddToken(token(LABEL, TOKEN)),
+            AdminOp::AddToken(Token { role: Some(Role::Observer), ..token("eyes", NARROWED) }),
+            AdminOp::AddToken(token("here", &local_secret(n))),
+            AdminOp::AddToken(Token { expires_at: Some(1), ..token("past", PAST) }),
+            AdminOp::AddToken(token("gone", GONE)),
             AdminOp::RevokeToken("gone".to_owned()),
-        ];
-        ops.extend(match token("past", PAST, None) {
-            AdminOp::AddToken(past) => Some(AdminOp::AddToken(Token { expires_at: Some(1), ..past })),
-            _ => None,
-        });
-        ops
+        ]
     }
 
     /// Strangers try to come in with nothing, and with what is worth nothing here: where that is needed, all are refused.
@@ -163,8 +158,7 @@ impl World {
             (AdminOp::EndInvite(id, None), json!({ "invite": made["code"] }))
         } else {
             let ends = Some(self.clock.now().wall + 1_000);
-            let AdminOp::AddToken(whole) = token(BRIEF, BRIEF, None) else { return Ok(()) };
-            let token = Token { agent: Some(address.to_owned()), expires_at: ends, ..whole };
+            let token = Token { agent: Some(address.to_owned()), expires_at: ends, ..token(BRIEF, BRIEF) };
             let asked = network.clone();
             let made = self.drive(async move { asked.admin(AdminOp::AddToken(token)).await }).await?;
             if made.is_err() {
@@ -199,8 +193,8 @@ impl World {
     /// Makes sure that there is a token for the client's own name; false if that is not known now.
     pub(crate) async fn has_own_token(&mut self, n: usize, c: usize, network: &Network) -> Result<bool, Wrong> {
         let address = self.nets[n].clients[c].address;
-        let AdminOp::AddToken(whole) = token(address, &own_secret(address), None) else { return Ok(false) };
-        let (network, op) = (network.clone(), AdminOp::AddToken(Token { agent: Some(address.to_owned()), ..whole }));
+        let own = Token { agent: Some(address.to_owned()), ..token(address, &own_secret(address)) };
+        let (network, op) = (network.clone(), AdminOp::AddToken(own));
         let done = self.drive(async move { network.admin(op).await }).await?;
         Ok(done.map_or_else(|fault| fault.code == ErrorCode::AlreadyExists, |_| true))
     }
@@ -224,7 +218,10 @@ impl World {
         if self.nets[n].shaky {
             return Ok(());
         }
-        if !self.ends(&network, [AdminOp::RevokeToken(LABEL.to_owned()), token(LABEL, TOKEN, None)]).await? {
+        if !self
+            .ends(&network, [AdminOp::RevokeToken(LABEL.to_owned()), AdminOp::AddToken(token(LABEL, TOKEN))])
+            .await?
+        {
             return Ok(());
         }
         for c in 0..self.nets[n].clients.len() {
