@@ -4,7 +4,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Say `make up ARGS="--listen 127.0.0.1:0"` to pass settings on.
 ARGS ?=
 
-.PHONY: help up build check test soak fuzz dist deny
+.PHONY: help up build check test soak bench-against fuzz dist deny
 
 help:
 	@echo "make up     build the release binary and start a node (ARGS=... is passed on)"
@@ -12,6 +12,7 @@ help:
 	@echo "make check  format, lints, unit tests, architecture: before every commit"
 	@echo "make test   every test, with the minutes of each part"
 	@echo "make soak   the long runs: simulated worlds, power cuts, turned bits, fuzz targets (hours)"
+	@echo "make bench-against REF=commit   this build and that commit's, measured in turns"
 	@echo "make fuzz   every fuzz target for a while (SECONDS=60)"
 	@echo "make dist   the stripped binary and its size"
 	@echo "make deny   licences, sources and advisories of the dependencies (needs cargo-deny)"
@@ -31,6 +32,9 @@ test:
 
 soak:
 	@.ci/soak
+
+bench-against: build
+	@.ci/bench-against $(TARGET)/release/rialto $(REF) $(ARGS)
 
 fuzz:
 	@.ci/fuzz $(or $(SECONDS),60)

@@ -10,6 +10,7 @@ pub(crate) mod nouns;
 pub(crate) mod publish;
 pub(crate) mod search;
 pub(crate) mod start;
+pub(crate) mod unread;
 
 use crate::budget::Sample;
 use crate::error::{BenchError, Doing};
@@ -27,6 +28,8 @@ pub(crate) struct Goal {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) bar: Bar,
+    /// Bars of events that are larger than [`SIZE`].
+    pub(crate) larger: &'static [(usize, Bar)],
 }
 
 impl Goal {
@@ -34,11 +37,13 @@ impl Goal {
         Row::compared(self.number, self.name, self.unit, self.bar, pairs)
     }
 
-    /// Judged at the size the goal is about, only told at others.
+    /// Judged at the sizes the goal is about, only told at others.
     pub(crate) fn compared_at(&self, size: usize, pairs: &[(f64, f64)]) -> Row {
-        let row = match size {
-            SIZE => self.compared(pairs),
-            _ => Row::beside(self.name, self.unit, pairs),
+        let larger = || self.larger.iter().find(|(at, _)| *at == size).map(|(_, bar)| *bar);
+        let bar = if size == SIZE { Some(self.bar) } else { larger() };
+        let row = match bar {
+            Some(bar) => Goal { bar, ..*self }.compared(pairs),
+            None => Row::beside(self.name, self.unit, pairs),
         };
         row.sized(size)
     }
@@ -65,14 +70,6 @@ pub(crate) async fn run(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     if lab.options.wants(Part::Search) {
         let found = search::run(lab).await;
         rows.extend(or_why_not(lab, RowId::Row("search".to_owned()), found));
-    }
-    if lab.options.wants(Part::Invoke) {
-        let found = nouns::invoke(lab).await;
-        rows.extend(or_why_not(lab, RowId::Row("invoke".to_owned()), found));
-    }
-    if lab.options.wants(Part::Content) {
-        let found = nouns::content(lab).await;
-        rows.extend(or_why_not(lab, RowId::Row("content".to_owned()), found));
     }
     if let Some(file) = &lab.options.curves {
         let curves = growth::curves(lab).await?;
@@ -103,6 +100,9 @@ async fn goal(lab: &mut Lab<'_>, number: u32) -> Result<Vec<Row>, BenchError> {
         11 => disk::run(lab).await,
         12 => start::cold(lab).await,
         13 => growth::run(lab).await,
+        14 => nouns::invoke(lab).await,
+        15 => nouns::content(lab).await,
+        16 => unread::run(lab).await,
         _ => Ok(Vec::new()),
     }
 }
@@ -130,11 +130,13 @@ fn steps(lab: &Lab<'_>) -> u64 {
         (11, 3),
         (12, passes),
         (13, 2 + 4 * passes),
+        (14, passes),
+        (15, passes),
+        (16, 1 + passes),
     ];
     let goals = goals.iter().filter(|(goal, _)| lab.options.wants(Part::Goal(*goal))).map(|(_, n)| n).sum::<u64>();
     let search = if lab.options.wants(Part::Search) { passes } else { 0 };
-    let nouns = [Part::Invoke, Part::Content].iter().filter(|part| lab.options.wants(**part)).count() as u64 * passes;
-    goals + search + nouns + lab.options.curves.as_ref().map_or(0, |_| 20)
+    goals + search + lab.options.curves.as_ref().map_or(0, |_| 20)
 }
 
 /// What both sides did, as rates per CPU second.

@@ -1,18 +1,33 @@
 //! Rows of the nouns: a call of a tool beside a plain request with its reply, content in and out beside a copied file.
 
-use crate::budget::{Budget, Sample};
+use crate::budget::{Budget, Length, Sample};
 use crate::error::{BenchError, Doing};
-use crate::goals::{per_cpu, wall};
+use crate::goals::{Goal, carriers, per_cpu, wall};
 use crate::lab::Lab;
-use crate::report::Row;
+use crate::report::{Bar, Row};
 use crate::rialto::stream::{Agent, ack_up_to, id_of, kind_of};
 use crate::rialto::{Network, Rialto, http, ws};
 use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+const INVOKE: Goal = Goal {
+    number: 14,
+    name: "round trips of a tool vs plain request and reply",
+    unit: "calls/cpu-s",
+    bar: Bar::at_least(0.6, 0.8),
+    larger: &[],
+};
+const UPLOAD: Goal = Goal {
+    number: 15,
+    name: "content: upload vs a copied file with fsync",
+    unit: "MB/s",
+    bar: Bar::at_least(0.5, 0.9),
+    larger: &[],
+};
+const DOWNLOAD: Goal = Goal { name: "content: download vs a read file", bar: Bar::at_least(0.6, 0.9), ..UPLOAD };
 /// Calls on their way at most.
 const CALLS: u64 = 128;
 
@@ -32,22 +47,25 @@ const PLAIN: Talk = Talk { target: "agent:owner", ask: "app.asked", answer: "app
 pub(crate) async fn invoke(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     let mut pairs = Vec::new();
     for pass in 1..=lab.options.passes() {
-        lab.step(format!("invoke: round trips, pass {pass}"));
+        lab.step(format!("goal 14: round trips, pass {pass}"));
         let network = lab.network().await?;
         let length = lab.options.length();
-        let node = lab.rialto().await?;
-        let mut caller = Agent::join(node.address, &network, "caller", "").await?;
-        let mut owner = Agent::join(node.address, &network, "owner", "").await?;
-        let schema = json!({ "input": { "n": "integer" } });
-        owner.ask("network.resource.register", &json!({ "address": TOOL.target, "schema": schema })).await?;
-        let calls = round_trips(&mut caller, &mut owner, TOOL, Budget::begin(node.pid(), length)?).await?;
-        let plain = round_trips(&mut caller, &mut owner, PLAIN, Budget::begin(node.pid(), length)?).await?;
-        pairs.push((calls, plain));
-        caller.leave().await;
-        owner.leave().await;
+        pairs.push(calls(lab.rialto().await?, &network, length).await?);
     }
-    let row = Row::beside("invoke: round trips of a tool vs plain request and reply", "calls/cpu-s", &per_cpu(&pairs));
-    Ok(vec![row.noted(wall(&pairs))])
+    Ok(vec![INVOKE.compared(&per_cpu(&pairs)).noted(wall(&pairs))])
+}
+
+/// Calls of a tool, and plain requests with their replies.
+pub(crate) async fn calls(node: &Rialto, network: &Network, length: Length) -> Result<(Sample, Sample), BenchError> {
+    let mut caller = Agent::join(node.address, network, "caller", "").await?;
+    let mut owner = Agent::join(node.address, network, "owner", "").await?;
+    let schema = json!({ "input": { "n": "integer" } });
+    owner.ask("network.resource.register", &json!({ "address": TOOL.target, "schema": schema })).await?;
+    let calls = round_trips(&mut caller, &mut owner, TOOL, Budget::begin(node.pid(), length)?).await?;
+    let plain = round_trips(&mut caller, &mut owner, PLAIN, Budget::begin(node.pid(), length)?).await?;
+    caller.leave().await;
+    owner.leave().await;
+    Ok((calls, plain))
 }
 
 /// Asks with a window, answers everything, until the budget is spent and all is answered.
@@ -112,46 +130,46 @@ pub(crate) async fn content(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
     let folder = lab.place().folder("content")?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for pass in 1..=lab.options.passes() {
-        lab.step(format!("content: {} MiB, pass {pass}", size >> 20));
-        // Different bytes each time: content that is there already is stored once.
-        let seed = u64::try_from(pass).unwrap_or(1) ^ u64::from(std::process::id()) << 20;
-        let bytes: Vec<u8> =
-            (0..size as u64 / 8).flat_map(|n| (n ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()).collect();
+        lab.step(format!("goal 15: {} MiB, pass {pass}", size >> 20));
+        let bytes = fresh_bytes(size, pass);
         let network = lab.network().await?;
-        let node = lab.rialto().await?;
-        let session = join(node, &network).await?;
-        let path = format!("/v1/ws/{}/resources/file/bench{pass}", network.id);
-        let began = Instant::now();
-        http::call(node.address, "PUT", &path, Some(&session), Some(&bytes)).await?.json()?;
-        let put = began.elapsed();
-        let began = Instant::now();
-        let got = http::call(node.address, "GET", &path, Some(&session), None).await?;
-        let get = began.elapsed();
-        if got.status != 200 || got.body != bytes {
-            return Err(BenchError::answer("what was downloaded is not what was uploaded"));
-        }
+        let ours = carried(lab.rialto().await?, &network, &bytes).await?;
         let copy = copied(&folder, &bytes)?;
-        let rate = |time: std::time::Duration| size as f64 / 1e6 / time.as_secs_f64().max(1e-9);
-        up.push((rate(put), rate(copy.0)));
-        down.push((rate(get), rate(copy.1)));
+        up.push((ours.0, rate(size, copy.0)));
+        down.push((ours.1, rate(size, copy.1)));
     }
-    Ok(vec![
-        Row::beside("content: upload vs a copied file with fsync", "MB/s", &up),
-        Row::beside("content: download vs a read file", "MB/s", &down),
-    ])
+    Ok(vec![UPLOAD.compared(&up), DOWNLOAD.compared(&down)])
 }
 
-/// The session of a member.
-async fn join(node: &Rialto, network: &Network) -> Result<String, BenchError> {
-    let body = json!({ "agent_id": "agent:content" }).to_string();
-    let path = format!("/v1/ws/{}/join", network.id);
-    let answer = http::call(node.address, "POST", &path, Some(&network.token), Some(body.as_bytes())).await?.json()?;
-    let session = answer.get("data").and_then(|data| data.get("session_id")).and_then(serde_json::Value::as_str);
-    session.map(str::to_owned).ok_or_else(|| BenchError::answer("a join without a session"))
+/// Different bytes each time: content that is there already is stored once.
+pub(crate) fn fresh_bytes(size: usize, pass: usize) -> Vec<u8> {
+    let seed = u64::try_from(pass).unwrap_or(1) ^ u64::from(std::process::id()) << 20;
+    (0..size as u64 / 8).flat_map(|n| (n ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()).collect()
+}
+
+/// MB a second.
+fn rate(size: usize, time: Duration) -> f64 {
+    size as f64 / 1e6 / time.as_secs_f64().max(1e-9)
+}
+
+/// MB a second of an upload, and of the download of the same bytes.
+pub(crate) async fn carried(node: &Rialto, network: &Network, bytes: &[u8]) -> Result<(f64, f64), BenchError> {
+    let session = carriers::join(node, network, "agent:content").await?;
+    let path = format!("/v1/ws/{}/resources/file/bench", network.id);
+    let began = Instant::now();
+    http::call(node.address, "PUT", &path, Some(&session), Some(bytes)).await?.json()?;
+    let put = began.elapsed();
+    let began = Instant::now();
+    let got = http::call(node.address, "GET", &path, Some(&session), None).await?;
+    let get = began.elapsed();
+    if got.status != 200 || got.body != bytes {
+        return Err(BenchError::answer("what was downloaded is not what was uploaded"));
+    }
+    Ok((rate(bytes.len(), put), rate(bytes.len(), get)))
 }
 
 /// How long the bytes take from one file into another, to the disk; and how long to be read again.
-fn copied(folder: &Path, bytes: &[u8]) -> Result<(std::time::Duration, std::time::Duration), BenchError> {
+fn copied(folder: &Path, bytes: &[u8]) -> Result<(Duration, Duration), BenchError> {
     let (from, to) = (folder.join("from"), folder.join("to"));
     std::fs::write(&from, bytes).doing("write a file")?;
     let began = Instant::now();

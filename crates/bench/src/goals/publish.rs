@@ -14,8 +14,13 @@ use crate::rialto::stream::{Agent, Publisher};
 use crate::rialto::{Network, Rialto, event, ws};
 use crate::ring::Ring;
 
-const GOAL: Goal =
-    Goal { number: 1, name: "durable publish vs JetStream", unit: "events/cpu-s", bar: Bar::at_least(4.0, 8.0) };
+const GOAL: Goal = Goal {
+    number: 1,
+    name: "durable publish vs JetStream",
+    unit: "events/cpu-s",
+    bar: Bar::at_least(5.0, 9.0),
+    larger: &[(1024, Bar::at_least(3.5, 6.0)), (16_384, Bar::at_least(2.5, 5.0))],
+};
 
 /// Goal 2 is about time that passes: what a flush for every ack costs a server that does not gather them.
 const ALWAYS: Goal = Goal {
@@ -23,6 +28,7 @@ const ALWAYS: Goal = Goal {
     name: "durable publish vs JetStream that flushes before each ack, wall",
     unit: "events/s",
     bar: Bar::at_least(50.0, 150.0),
+    larger: &[],
 };
 
 /// Goal 2, where the peer can flush before each ack.

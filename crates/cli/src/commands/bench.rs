@@ -3,10 +3,10 @@
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::progress::{Progress, Step};
-use crate::render::bench::{table, wrong};
+use crate::render::bench::{comparison_table, got_worse, table, wrong};
 use crate::runtime;
 use clap::Args;
-use rialto_bench::{BenchError, Effort, Options, Part, Report, Role};
+use rialto_bench::{BenchError, Effort, Options, Part, Report, Role, Watcher};
 use std::path::PathBuf;
 
 /// Arguments of `bench`.
@@ -18,7 +18,10 @@ pub(crate) struct Bench {
     /// Fail when a goal is below its gate or could not be measured
     #[arg(long)]
     enforce: bool,
-    /// Only these: goals by number, `limits`, `search`, `invoke`, `content`
+    /// Compare with another build of rialto instead: interleaved passes of both, exits 1 when a row is more than 5 % worse
+    #[arg(long, value_name = "BINARY", conflicts_with_all = ["enforce", "curves"])]
+    against: Option<PathBuf>,
+    /// Only these: goals by number, `limits`, `search`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Option<Vec<Part>>,
     /// Interleaved passes (7 unless said)
@@ -41,18 +44,26 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
         if let (Some(role), Some(folder)) = (self.role, &self.folder) {
-            // The core is measured as a node runs it, the peer as its framework does.
-            let runtime = match role {
-                Role::Core => runtime::of_node()?,
-                Role::Echo => runtime::of_all_cores()?,
-            };
+            // Both have as many workers as a node.
+            let runtime = runtime::of_node()?;
             return runtime.block_on(rialto_bench::serve(role, folder)).map_err(failed);
         }
         let runtime = runtime::of_all_cores()?;
+        let against = self.against.clone();
         let options = self.options(cx)?;
-        let report = runtime.block_on(measure(&options, cx.out.live))?;
-        cx.out.show(&report, table)?;
-        judge(&report)
+        let Some(other) = against else {
+            let report =
+                runtime.block_on(watched(cx.out.live, async |watcher| rialto_bench::run(&options, watcher).await))?;
+            cx.out.show(&report, table)?;
+            return judge(&report);
+        };
+        let compare = async |watcher: Watcher<'_>| rialto_bench::compare(&options, &other, watcher).await;
+        let comparison = runtime.block_on(watched(cx.out.live, compare))?;
+        cx.out.show(&comparison, comparison_table)?;
+        match comparison.ok {
+            true => Ok(()),
+            false => Err(CliError::internal(format!("rows that got worse:\n{}", got_worse(&comparison)))),
+        }
     }
 
     fn options(self, cx: &Context) -> Result<Options, CliError> {
@@ -78,13 +89,13 @@ impl Bench {
 }
 
 /// Runs to the end, or until a signal: then everything that was started is gone before the command is.
-async fn measure(options: &Options, live: bool) -> Result<Report, CliError> {
+async fn watched<T>(live: bool, run: impl AsyncFnOnce(Watcher<'_>) -> Result<T, BenchError>) -> Result<T, CliError> {
     let progress = Progress::new(live, false);
     let watcher = |p: rialto_bench::Progress| progress.show(&Step { done: p.done, total: Some(p.total), what: p.what });
     let mut signals =
         crate::node::Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
     tokio::select! {
-        report = rialto_bench::run(options, &watcher) => report.map_err(failed),
+        done = run(&watcher) => done.map_err(failed),
         () = signals.next() => Err(CliError::unavailable("interrupted; everything that was started is gone")),
     }
 }

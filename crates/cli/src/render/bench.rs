@@ -2,22 +2,12 @@
 
 use super::table as columns;
 use crate::out::Paint;
-use rialto_bench::{Report, Row, RowId, Verdict};
+use rialto_bench::{Change, Compared, Comparison, Host, Report, Row, RowId, Verdict};
 
 /// The host in a line, goals and rows in a table, and what is to be known about them.
 pub(crate) fn table(report: &Report, paint: Paint) -> String {
-    let host = &report.host;
-    let mut out = format!(
-        "{}, {} cores, {}, {} on {}, load {}, rialto {}, nats-server {}\n\n",
-        host.cpu,
-        host.cores,
-        super::bytes(host.memory_bytes),
-        host.system,
-        host.file_system,
-        host.load,
-        host.rialto,
-        host.nats.as_deref().unwrap_or("none"),
-    );
+    let peer = report.host.nats.as_deref().unwrap_or("none");
+    let mut out = format!("{}, nats-server {peer}\n\n", host_line(&report.host));
     let head = ["goal", "what", "size", "measured", "unit", "peer", "ratio", "gate", "stretch", "verdict"];
     let rows: Vec<Vec<String>> = report.goals.iter().chain(&report.rows).map(cells).collect();
     out.push_str(&columns::table(&head, &rows));
@@ -28,6 +18,63 @@ pub(crate) fn table(report: &Report, paint: Paint) -> String {
         out.push('\n');
     }
     out
+}
+
+fn host_line(host: &Host) -> String {
+    format!(
+        "{}, {} cores, {}, {} on {}, load {}, rialto {}",
+        host.cpu,
+        host.cores,
+        super::bytes(host.memory_bytes),
+        host.system,
+        host.file_system,
+        host.load,
+        host.rialto,
+    )
+}
+
+/// Two builds side by side.
+pub(crate) fn comparison_table(comparison: &Comparison, paint: Paint) -> String {
+    let mut out = format!("{}, against {}\n\n", host_line(&comparison.host), comparison.against.display());
+    let head = ["what", "size", "new", "old", "unit", "ratio", "noise", "verdict"];
+    let cells = |row: &Compared| {
+        vec![
+            row.name.clone(),
+            row.size.map(|size| size.to_string()).unwrap_or_default(),
+            value(row.new),
+            value(row.old),
+            row.unit.to_owned(),
+            value(row.ratio),
+            row.noise.map(|noise| format!("±{noise:.2}")).unwrap_or_default(),
+            match row.change {
+                Change::Worse => "WORSE".to_owned(),
+                Change::Same => "same".to_owned(),
+                Change::Better => "better".to_owned(),
+                Change::Failed => "FAILED".to_owned(),
+            },
+        ]
+    };
+    out.push_str(&columns::table(&head, &comparison.rows.iter().map(cells).collect::<Vec<_>>()));
+    out.push('\n');
+    out.push_str(
+        &paint.dim("above 1 the new build is better; a row is worse or better when it is so by 5 % beyond its noise"),
+    );
+    out.push('\n');
+    out
+}
+
+/// The rows that got worse or could not be measured, a line each.
+pub(crate) fn got_worse(comparison: &Comparison) -> String {
+    let line = |row: &Compared| {
+        let size = row.size.map(|size| format!(", {size} B")).unwrap_or_default();
+        let why = match &row.note {
+            Some(note) => note.clone(),
+            None => format!("{} of what it was, ±{}", value(row.ratio), value(row.noise)),
+        };
+        format!("{}{size}: {why}", row.name)
+    };
+    let bad = comparison.rows.iter().filter(|row| matches!(row.change, Change::Worse | Change::Failed));
+    bad.map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The rows that do not hold, a line each.
