@@ -66,14 +66,9 @@ fn event(state: &mut State, record: &EventRecord) {
     ];
     let mentions = more.into_iter().flat_map(|more| &more.mentions).map(|id| StreamKey::Mention(*id));
     let keys = || streams.iter().flatten().copied().chain(mentions.clone());
-    let conversations = [thread.map(StreamKey::Thread), route.room.map(StreamKey::Room)];
-    let lasts = conversations.map(|key| (key, key.and_then(|key| state.lists.last(key))));
     keys().for_each(|key| state.lists.post(key, seq));
-    lasts.into_iter().for_each(|(key, last)| {
-        if let Some(key) = key {
-            state.moved(key, last);
-        }
-    });
+    let conversations = [thread.map(StreamKey::Thread), route.room.map(StreamKey::Room)];
+    conversations.into_iter().flatten().for_each(|key| state.moved(key, Some(seq)));
     if let Some(stream) = route.stream.filter(|_| state.book.settings.max_pending_bytes > 0) {
         state.lists.weigh(stream, seq, event.mail_kib());
     }
@@ -236,7 +231,10 @@ fn forget_in(state: &mut State, streams: &[StreamKey], seq: Seq) {
     let last = |key: &&StreamKey| state.lists.last(**key) == Some(seq);
     let moved: Vec<StreamKey> = streams.iter().filter(conversation).filter(last).copied().collect();
     state.lists.forget(streams, seq);
-    moved.into_iter().for_each(|key| state.moved(key, Some(seq)));
+    for key in moved {
+        let last = state.lists.last(key);
+        state.moved(key, last);
+    }
 }
 
 fn change(state: &mut State, change: &Change) {
@@ -441,7 +439,7 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::RoomOpened { room, record } => {
             state.enter_room(*room, record);
-            state.recency.move_room(*room, record, None, 0);
+            state.recency.add_room(*room, record);
             state.shares.room(record.by);
             state.book.rooms.push(record.clone());
         }

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Threads and rooms in the order of their listings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Recency {
+    /// The last event of each thread and of each room, by number; 0 if there is none. A list would have to look for it.
+    last_in_thread: Vec<Seq>,
+    last_in_room: Vec<Seq>,
     /// By channel.
     pub(crate) threads: BTreeMap<ChannelId, BTreeSet<Place>>,
     /// Threads that have an event.
@@ -21,42 +24,66 @@ pub(crate) struct Recency {
 }
 
 impl Recency {
-    fn move_thread(&mut self, channel: ChannelId, number: u32, from: Option<Seq>, to: Option<Seq>) {
+    fn move_thread(&mut self, channel: ChannelId, number: u32, to: Seq) {
+        let from = replaced(&mut self.last_in_thread, number, to);
+        if from == to {
+            return;
+        }
         let places = self.threads.entry(channel).or_default();
-        self.live_threads -= usize::from(from.is_some_and(|seq| places.remove(&(seq, number))));
-        self.live_threads += usize::from(to.is_some_and(|seq| places.insert((seq, number))));
+        self.live_threads += usize::from(to > 0 && places.insert((to, number)));
+        self.live_threads -= usize::from(from > 0 && places.remove(&(from, number)));
         if places.is_empty() {
             self.threads.remove(&channel);
         }
     }
 
-    pub(crate) fn move_room(&mut self, number: u32, room: &Room, from: Option<Seq>, to: Seq) {
-        for places in [room.a, room.b] {
-            let places = self.rooms.entry(places).or_default();
-            from.map(|seq| places.remove(&(seq, number)));
-            places.insert((to, number));
+    /// A room is there, without an event.
+    pub(crate) fn add_room(&mut self, number: u32, room: &Room) {
+        replaced(&mut self.last_in_room, number, 0);
+        for member in [room.a, room.b] {
+            self.rooms.entry(member).or_default().insert((0, number));
         }
-        from.map(|seq| self.all_rooms.remove(&(seq, number)));
-        self.all_rooms.insert((to, number));
+        self.all_rooms.insert((0, number));
     }
-}
 
-impl State {
-    /// The last event of a thread or room was `from`, and is what its list says now.
-    pub(crate) fn moved(&mut self, key: StreamKey, from: Option<Seq>) {
-        let to = self.lists.last(key);
+    fn move_room(&mut self, number: u32, room: &Room, to: Seq) {
+        let from = replaced(&mut self.last_in_room, number, to);
         if from == to {
             return;
         }
+        // The new place before the old one goes: a set that is empty in between gives its memory back.
+        let change = |places: &mut BTreeSet<Place>| {
+            places.insert((to, number));
+            places.remove(&(from, number));
+        };
+        for member in [room.a, room.b] {
+            change(self.rooms.entry(member).or_default());
+        }
+        change(&mut self.all_rooms);
+    }
+}
+
+/// Notes the last event of one; gives what it was before.
+fn replaced(lasts: &mut Vec<Seq>, number: u32, to: Seq) -> Seq {
+    let at = number as usize;
+    if lasts.len() <= at {
+        lasts.resize(at + 1, 0);
+    }
+    lasts.get_mut(at).map_or(0, |last| std::mem::replace(last, to))
+}
+
+impl State {
+    /// The last event of a thread or room is this one now, or none.
+    pub(crate) fn moved(&mut self, key: StreamKey, to: Option<Seq>) {
         match key {
             StreamKey::Thread(number) => {
                 if let Some((channel, _)) = self.book.threads.get(number as usize) {
-                    self.recency.move_thread(*channel, number, from, to);
+                    self.recency.move_thread(*channel, number, to.unwrap_or(0));
                 }
             }
             StreamKey::Room(number) => {
                 if let Some(room) = self.book.rooms.get(number as usize) {
-                    self.recency.move_room(number, room, Some(from.unwrap_or(0)), to.unwrap_or(0));
+                    self.recency.move_room(number, room, to.unwrap_or(0));
                 }
             }
             StreamKey::Inbox(_)
@@ -74,13 +101,11 @@ impl State {
     pub(crate) fn rank(&mut self) {
         let mut recency = Recency::default();
         for (number, (channel, _)) in (0..).zip(&self.book.threads) {
-            let last = self.lists.last(StreamKey::Thread(number));
-            if last.is_some() {
-                recency.move_thread(*channel, number, None, last);
-            }
+            recency.move_thread(*channel, number, self.lists.last(StreamKey::Thread(number)).unwrap_or(0));
         }
         for (number, room) in (0..).zip(&self.book.rooms) {
-            recency.move_room(number, room, None, self.lists.last(StreamKey::Room(number)).unwrap_or(0));
+            recency.add_room(number, room);
+            recency.move_room(number, room, self.lists.last(StreamKey::Room(number)).unwrap_or(0));
         }
         self.recency = recency;
     }

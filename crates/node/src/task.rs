@@ -147,6 +147,7 @@ pub(crate) struct Task {
     /// Counts them for the node.
     recent_held: Charge,
     recent_ids: HashMap<u64, Seq>,
+    own_ids: acks::OwnIds,
     committed: Seq,
     last_lsn: u64,
     bytes_since_snapshot: usize,
@@ -174,8 +175,8 @@ pub(crate) struct Task {
     pub(crate) blobs: Arc<Blobs>,
     blob_changes: BlobChanges,
     validators: Arc<Validators>,
-    /// Acks whose ids are being looked up in the store.
-    acks_looked_up: usize,
+    /// Members some of whose acks are being looked up in the store, and what they ask for meanwhile.
+    acks_looked_up: BTreeMap<u32, acks::Sought>,
 }
 
 /// Waits until a question is given up.
@@ -253,6 +254,7 @@ impl Task {
             recent_bytes: 0,
             recent_held,
             recent_ids: HashMap::new(),
+            own_ids: acks::OwnIds::default(),
             committed,
             last_lsn,
             bytes_since_snapshot: 0,
@@ -272,7 +274,7 @@ impl Task {
             blobs,
             blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
-            acks_looked_up: 0,
+            acks_looked_up: BTreeMap::new(),
         }
     }
 

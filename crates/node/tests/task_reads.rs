@@ -238,3 +238,33 @@ async fn acks_looked_up_max() {
     }
     node.stop().await;
 }
+
+#[tokio::test]
+async fn the_acks_of_one_reader_are_looked_up_one_after_the_other_and_none_is_refused() {
+    let (_, node, network, bob, ids) = with_old_mail().await;
+    // More than may be looked up at once for all members together.
+    let acks: Vec<_> = (0..2 * limits::ACKS_LOOKED_UP_MAX)
+        .map(|n| {
+            let payload = if n % 2 == 0 { json!({ "ids": [ids[n % 20]] }) } else { json!({ "up_to": ids[n % 10] }) };
+            let ack = json!({ "type": "network.event.ack", "target": "core", "payload": payload }).to_string();
+            let (network, bob) = (network.clone(), bob.clone());
+            tokio::spawn(async move { network.emit(&bob, ack.into()).await.unwrap() })
+        })
+        .collect();
+    for answers in acks {
+        assert!(answers.await.unwrap()[0].result.is_ok());
+    }
+    // All up to the tenth, and of the others those that were named.
+    let looked_up = async {
+        while network.query(&bob, &inbox()).await.unwrap().events.len() > 5 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), looked_up).await.unwrap();
+    let left = network.query(&bob, &inbox()).await.unwrap().events;
+    assert_eq!(
+        left.iter().map(|r| r.event.id()).collect::<Vec<_>>(),
+        ids[10..].iter().skip(1).step_by(2).collect::<Vec<_>>()
+    );
+    node.stop().await;
+}

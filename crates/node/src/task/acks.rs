@@ -6,24 +6,72 @@ use crate::command::Whereabouts;
 use crate::delivery::id_key;
 use crate::metrics::Counters;
 use rialto_engine::{AckRequest, Clock, EventRecord};
-use rialto_model::{ErrorCode, EventId, Fault, Seq, limits};
+use rialto_model::{ErrorCode, EventId, Fault, Millis, Seq, limits};
 use rialto_store::Store;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes of its newest events that every network may keep at hand.
 const RECENT_BYTES_MIN: usize = 1 << 20;
 
-/// Ids of an ack that are not at hand, each with where it is if it is one of the network's own.
+/// Positions whose own ids are known without their events: what a window of large events holds is acked without asking the disk.
+const OWN_IDS: usize = 8192;
+/// The same where all networks together keep too much.
+const OWN_IDS_MIN: usize = 512;
+
+/// Ids of acks that are not at hand, each with where it is if it is one of the network's own.
 #[derive(Debug, Default)]
 pub(super) struct Sought {
     ids: Vec<(String, Option<Seq>)>,
-    up_to: Option<(String, Option<Seq>)>,
+    up_to: Vec<(String, Option<Seq>)>,
 }
 
 impl Sought {
-    fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.up_to.is_none()
+    fn len(&self) -> usize {
+        self.ids.len() + self.up_to.len()
+    }
+}
+
+/// When the newest events were stamped, by position: an id that the network made says that too, and nobody else's id of the same form
+/// stands for one of these events.
+#[derive(Debug, Default)]
+pub(super) struct OwnIds {
+    /// The position after the last.
+    end: Seq,
+    /// 0 for an event whose sender named it.
+    stamps: VecDeque<Millis>,
+}
+
+impl OwnIds {
+    fn push(&mut self, record: &EventRecord) {
+        if self.end != record.event.seq {
+            self.stamps.clear();
+        }
+        self.end = record.event.seq + 1;
+        self.stamps.push_back(if record.received.is_some() { 0 } else { record.event.timestamp });
+        self.keep(OWN_IDS);
+    }
+
+    fn keep(&mut self, most: usize) {
+        self.stamps.drain(..self.stamps.len().saturating_sub(most));
+        if self.stamps.capacity() > 4 * most {
+            self.stamps.shrink_to(most);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.stamps.len() * size_of::<Millis>()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = OwnIds::default();
+    }
+
+    fn has(&self, id: &EventId) -> bool {
+        let back = self.end.checked_sub(id.seq).and_then(|back| usize::try_from(back).ok());
+        let at = back.filter(|back| *back > 0).and_then(|back| self.stamps.len().checked_sub(back));
+        at.and_then(|at| self.stamps.get(at)).is_some_and(|stamp| *stamp > 0 && *stamp == id.at)
     }
 }
 
@@ -71,16 +119,18 @@ impl Task {
             self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
         }
         self.recent_bytes += record.event.weight();
+        self.own_ids.push(&record);
         self.recent.push_back(record);
         self.forget_oldest(limits::RECENT_BYTES_MAX);
     }
 
     /// Counts what is at hand for the whole node, and keeps little of it where all networks together keep too much.
     pub(super) fn share_recent(&mut self) {
-        self.recent_held.resize(self.recent_bytes);
+        self.recent_held.resize(self.recent_bytes + self.own_ids.bytes());
         if self.shared.directory.accounts.has_too_many_recent() {
             self.forget_oldest(RECENT_BYTES_MIN);
-            self.recent_held.resize(self.recent_bytes);
+            self.own_ids.keep(OWN_IDS_MIN);
+            self.recent_held.resize(self.recent_bytes + self.own_ids.bytes());
         }
     }
 
@@ -148,7 +198,11 @@ impl Task {
             let at = seq.checked_sub(first).and_then(|at| usize::try_from(at).ok());
             at.and_then(|at| self.recent.get(at)).is_some_and(|r| r.event.id() == id)
         };
-        let own = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head).map(|own| own.seq);
+        let own = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head);
+        if let Some(own) = own.filter(|own| self.own_ids.has(own)) {
+            return Whereabouts::At(own.seq);
+        }
+        let own = own.map(|own| own.seq);
         let known = self.recent_ids.get(&id_key(id)).copied();
         match [own, known].into_iter().flatten().find(|seq| near(*seq)) {
             Some(seq) => Whereabouts::At(seq),
@@ -176,17 +230,25 @@ impl Task {
         if let Some(id) = up_to {
             match self.placed(&id) {
                 Ok(seq) => request.up_to = Some(seq),
-                Err(own) => sought.up_to = Some((id, own)),
+                Err(own) => sought.up_to.push((id, own)),
             }
         }
-        if !sought.is_empty() && self.acks_looked_up >= limits::ACKS_LOOKED_UP_MAX {
+        if sought.len() > 0 && !self.may_look_up(member, &sought) {
             let text = "too many acks of old events at once; ack them again later";
             return Err(Fault::new(ErrorCode::RateLimited, text).details(json!({ "retry_after_ms": 100 })));
         }
         if !request.seqs.is_empty() || request.up_to.is_some() {
             self.ack(member, &request, now);
         }
-        Ok(Some(sought).filter(|sought| !sought.is_empty()))
+        Ok(Some(sought).filter(|sought| sought.len() > 0))
+    }
+
+    /// Whether there is room for more to be looked up: one after the other for each member, so that nobody's acks take all of it.
+    fn may_look_up(&self, member: u32, sought: &Sought) -> bool {
+        match self.acks_looked_up.get(&member) {
+            Some(waiting) => waiting.len() + sought.len() <= limits::ACK_IDS_MAX,
+            None => self.acks_looked_up.len() < limits::ACKS_LOOKED_UP_MAX,
+        }
     }
 
     /// Whether what a member sends after an ack can wait for it: not where an ack overtakes what waits already.
@@ -208,14 +270,22 @@ impl Task {
 
     /// Looks ids up away from the task; what comes of it is acked by [`Task::looked_up`], and whoever waits under the ticket goes on.
     pub(super) fn look_up(&mut self, ticket: u64, member: u32, sought: Sought) {
-        self.acks_looked_up += 1;
+        // Nobody waits for it: what the member asks for meanwhile goes along with the next look.
+        if ticket == 0
+            && let Some(waiting) = self.acks_looked_up.get_mut(&member)
+        {
+            waiting.ids.extend(sought.ids);
+            waiting.up_to.extend(sought.up_to);
+            return;
+        }
+        self.acks_looked_up.entry(member).or_default();
         let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
         let (host, give) = (self.host.clone(), self.give.clone());
         tokio::spawn(async move {
             let found = host.blocking(move || {
                 let seq =
                     |(text, own): &(String, Option<Seq>)| find_stored(store.as_ref(), number, &id, text, *own).ok()?;
-                let up_to = sought.up_to.as_ref().and_then(seq);
+                let up_to = sought.up_to.iter().filter_map(seq).max();
                 AckRequest { seqs: sought.ids.iter().filter_map(seq).collect(), up_to, count: false }
             });
             let request = found.await.unwrap_or_default();
@@ -225,8 +295,9 @@ impl Task {
 
     /// Events that an ack named were looked up.
     pub(super) fn looked_up(&mut self, member: u32, request: &AckRequest, now: Clock) {
-        self.acks_looked_up = self.acks_looked_up.saturating_sub(1);
+        let waiting = self.acks_looked_up.remove(&member).filter(|waiting| waiting.len() > 0);
         self.ack(member, request, now);
+        waiting.into_iter().for_each(|sought| self.look_up(0, member, sought));
     }
 
     pub(super) fn ack(&mut self, member: u32, request: &AckRequest, now: Clock) -> u64 {

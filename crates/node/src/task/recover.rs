@@ -99,6 +99,7 @@ impl Task {
         self.recent_bytes = 0;
         self.share_recent();
         self.recent_ids.clear();
+        self.own_ids.clear();
         let mut wait = WAIT_MIN;
         // The state is whole but the disk has no room: it can be read, not changed.
         let mut full = false;
