@@ -4,7 +4,7 @@
 //! Not here: what is measured in a pass; each trial is a goal's own measurement, without its peer.
 
 use crate::child::Child;
-use crate::error::BenchError;
+use crate::error::{BenchError, Doing};
 use crate::goals::{carriers, disk, end_to_end, fan_out, growth, limits, nouns, publish, search, start};
 use crate::lab::Lab;
 use crate::plan::{Options, Part};
@@ -418,33 +418,44 @@ impl Drop for Side {
 }
 
 /// Compares this build with another one.
-pub(crate) async fn run(lab: &mut Lab<'_>, other: &Path, host: Host) -> Comparison {
+pub(crate) async fn run(lab: &mut Lab<'_>, other: &Path, host: Host) -> Result<Comparison, BenchError> {
     let options = lab.options;
+    // Fresh copies of both: how much of a program is resident depends on how its file came into the page cache.
+    let programs = [copied(lab, &options.program)?, copied(lab, other)?];
     let trials: Vec<Trial> =
         TRIALS.into_iter().filter(|(part, _)| options.wants(*part)).map(|(_, trial)| trial).collect();
     lab.total = trials.iter().map(|trial| trial.passes(options) as u64 + 1).sum();
     let mut rows = Vec::new();
     for trial in trials {
         let lines = trial.lines();
-        match compare(lab, trial, other).await {
+        match compare(lab, trial, &programs).await {
             Ok(passes) => rows.extend(lines.iter().zip(passes).map(|(line, pairs)| Compared::of(line, &pairs))),
             // The rest of a long run is not lost.
             Err(error) => rows.extend(lines.iter().map(|line| Compared::failed(line, Some(error.to_string())))),
         }
     }
     let ok = rows.iter().all(|row| matches!(row.change, Change::Same | Change::Better));
-    Comparison { version: 1, host, against: other.to_owned(), rows, ok }
+    Ok(Comparison { version: 1, host, against: other.to_owned(), rows, ok })
+}
+
+fn copied(lab: &mut Lab<'_>, program: &Path) -> Result<PathBuf, BenchError> {
+    let copy = lab.folder("program");
+    std::fs::copy(program, &copy).doing(format!("copy {}", program.display()))?;
+    Ok(copy)
 }
 
 /// Passes of one trial, for each of its lines what the new and the old build did.
-async fn compare(lab: &mut Lab<'_>, trial: Trial, other: &Path) -> Result<Vec<Vec<(f64, f64)>>, BenchError> {
+async fn compare(
+    lab: &mut Lab<'_>,
+    trial: Trial,
+    [new, old]: &[PathBuf; 2],
+) -> Result<Vec<Vec<(f64, f64)>>, BenchError> {
     let lines = trial.lines();
     let name = lines.first().map_or("", |line| line.name);
     let size = lines.first().and_then(|line| line.size).map(|size| format!(", {size} B")).unwrap_or_default();
     lab.step(format!("{name}{size}: both builds start"));
-    let program = lab.options.program.clone();
-    let mut new = Side::prepare(&program, trial, lab).await?;
-    let mut old = Side::prepare(other, trial, lab).await?;
+    let mut new = Side::prepare(new, trial, lab).await?;
+    let mut old = Side::prepare(old, trial, lab).await?;
     let mut pairs = vec![Vec::new(); lines.len()];
     for pass in 1..=trial.passes(lab.options) {
         lab.step(format!("{name}{size}, pass {pass}"));

@@ -51,7 +51,7 @@ pub async fn compare(
     }
     let (mut lab, host) = ready(options, watcher)?;
     let _awake = awake::Awake::keep();
-    Ok(against::run(&mut lab, other, host).await)
+    against::run(&mut lab, other, host).await
 }
 
 /// A place to measure in, and where that is.

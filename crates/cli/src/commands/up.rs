@@ -1,6 +1,5 @@
 //! `rialto up`: run a node.
 
-use crate::allocator;
 use crate::commands::now_ms;
 use crate::context::Context;
 use crate::exit::CliError;
@@ -42,7 +41,6 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let settings = self.settings(cx)?;
-        allocator::settle(&cx.env);
         run(&settings, &mut cx.out)
     }
 
