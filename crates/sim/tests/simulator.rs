@@ -131,7 +131,15 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         os: false,
         closed: false,
     };
-    Script { seed: 1, segment_bytes: 4096, snapshot_bytes: 1 << 20, search: false, nets: vec![plan], steps }
+    Script {
+        seed: 1,
+        segment_bytes: 4096,
+        snapshot_bytes: 1 << 20,
+        search: false,
+        direct: false,
+        nets: vec![plan],
+        steps,
+    }
 }
 
 fn holds(script: &Script) {

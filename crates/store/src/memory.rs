@@ -264,6 +264,7 @@ impl Store for MemoryStore {
             segments: 1,
             waiting: 0,
             broken: None,
+            direct: None,
         };
         Health { logs: inner.logs.iter().map(log).collect(), ..Health::default() }
     }

@@ -163,6 +163,8 @@ pub struct LogHealth {
     pub waiting: u64,
     /// The error that stopped it; `reopen` starts it again.
     pub broken: Option<String>,
+    /// Whether flushed batches are written past the page cache; none where there are no files.
+    pub direct: Option<bool>,
 }
 
 /// What `verify` saw.

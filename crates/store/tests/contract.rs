@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 use common::*;
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{
-    Batch, Class, EVENT_KIND, Flush, Horizon, LocalStore, MemoryStore, NetworkInfo, Seqs, Snapshot, Store, StoreError,
+    Batch, Class, EVENT_KIND, Flush, Horizon, LocalOptions, LocalStore, MemoryStore, NetworkInfo, Seqs, Snapshot,
+    Store, StoreError,
 };
 use sql::SqlStore;
 use sql::tables::{Cut, Database};
@@ -372,7 +373,20 @@ fn local_with_small_segments() {
 
 #[test]
 fn local_on_a_disk_in_memory() {
-    check(|| Arc::new(LocalStore::open_on(FaultDisk::new(1), "/data", small()).unwrap()));
+    for direct in [false, true] {
+        check(|| Arc::new(LocalStore::open_on(FaultDisk::new(1).allow_direct(direct), "/data", small()).unwrap()));
+    }
+}
+
+#[test]
+fn local_through_the_page_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = std::cell::Cell::new(0);
+    check(|| {
+        count.set(count.get() + 1);
+        let options = LocalOptions { direct: false, ..small() };
+        Arc::new(LocalStore::open(dir.path().join(count.get().to_string()), options).unwrap())
+    });
 }
 
 #[test]

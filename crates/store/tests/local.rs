@@ -254,3 +254,25 @@ fn what_is_made_is_its_owners_alone_and_what_was_open_is_closed() {
     assert_private(dir.path());
     drop((store, index));
 }
+
+/// What one way of writing left is read and gone on with by the other, on whatever file system the tests run; and on one without a disk.
+#[test]
+fn a_log_goes_on_whichever_way_it_was_written() {
+    let shared = Path::new("/dev/shm");
+    let mut places = vec![tempfile::tempdir().unwrap()];
+    places.extend(shared.is_dir().then(|| tempfile::tempdir_in(shared).unwrap()));
+    for dir in places {
+        for round in 0..6 {
+            let store = LocalStore::open(dir.path(), LocalOptions { direct: round % 2 == 0, ..small() }).unwrap();
+            if round > 0 {
+                assert_events(&store, 1, 1..=round * 100);
+            }
+            fill(&store, Class::STD, 1, round * 100 + 1..=round * 100 + 100);
+            let direct = store.health().logs[0].direct;
+            assert!(direct.is_some() && (round % 2 == 0 || direct == Some(false)), "{direct:?}");
+            assert_events(&store, 1, 1..=round * 100 + 100);
+            assert!(store.erase(1, round * 100 + 100, &body(1, round * 100 + 100).into_bytes()).unwrap());
+            store.verify(&mut |_, _| {}).unwrap();
+        }
+    }
+}

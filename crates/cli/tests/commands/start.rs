@@ -135,6 +135,7 @@ fn doctor_is_content_with_a_fresh_node() {
     let node = Node::start();
     let text = node.line("doctor").ok().out;
     assert!(text.contains("ok     node: answers") && !text.contains("WRONG"), "{text}");
+    assert!(text.contains(", direct writes") || text.contains("takes no direct writes"), "{text}");
     let report = node.line("doctor --json").ok().json();
     assert!(report["checks"].as_array().unwrap().iter().all(|check| check["ok"] == true), "{report}");
 }

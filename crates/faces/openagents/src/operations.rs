@@ -134,10 +134,14 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
     let mut check =
         |name: &str, ok: bool, detail: String| checks.push(json!({ "name": name, "ok": ok, "detail": detail }));
     for log in &health.logs {
-        let detail = log
-            .broken
-            .clone()
-            .unwrap_or_else(|| format!("lsn {}, durable {}, {} segments", log.last_lsn, log.durable_lsn, log.segments));
+        let written = match log.direct {
+            None => "",
+            Some(true) => ", direct writes",
+            Some(false) => ", written through the page cache: this file system or setting takes no direct writes",
+        };
+        let detail = log.broken.clone().unwrap_or_else(|| {
+            format!("lsn {}, durable {}, {} segments{written}", log.last_lsn, log.durable_lsn, log.segments)
+        });
         check(&format!("log {}", log.class), log.broken.is_none(), detail);
     }
     check(

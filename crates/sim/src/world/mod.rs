@@ -136,7 +136,7 @@ impl World {
     fn new(script: Script) -> World {
         let clock = Arc::new(DrivenClock::at(BEGIN_MS));
         World {
-            disk: FaultDisk::new(script.seed),
+            disk: FaultDisk::new(script.seed).allow_direct(script.direct),
             host: Host::simulated(clock.clone(), script.seed),
             clock,
             store: None,

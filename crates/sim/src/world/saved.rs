@@ -44,6 +44,9 @@ impl SavedScript {
         if script.search {
             out.push_str("    \"search\": true,\n");
         }
+        if script.direct {
+            out.push_str("    \"direct\": true,\n");
+        }
         let _ = writeln!(out, "    \"nets\": {},", lines(&script.nets)?);
         let _ = writeln!(out, "    \"steps\": {}", lines(&script.steps)?);
         out.push_str("  }\n}\n");

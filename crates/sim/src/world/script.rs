@@ -89,6 +89,9 @@ pub struct Script {
     /// There is a search index.
     #[serde(default)]
     pub search: bool,
+    /// The log is written past the page cache.
+    #[serde(default)]
+    pub direct: bool,
     /// Networks.
     pub nets: Vec<NetPlan>,
     /// What happens, in order.
@@ -439,6 +442,9 @@ impl fmt::Display for Script {
         if self.search {
             writeln!(f, "with a search index")?;
         }
+        if self.direct {
+            writeln!(f, "with direct writes")?;
+        }
         for (n, net) in self.nets.iter().enumerate() {
             let words = [
                 (net.workspace, "workspace", "plain"),
@@ -521,6 +527,7 @@ impl Script {
         Script {
             seed,
             search: one_in(&mut c, 10),
+            direct: one_in(&mut c, 2),
             segment_bytes: if mood.days { 4096 } else { segment_bytes },
             snapshot_bytes: if mood.days { 1500 } else { snapshot_bytes },
             nets: plans,

@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile, Entry};
+use super::{DIRECT_BLOCK, Disk, DiskFile, Entry};
 
 const SECTOR: usize = 512;
 
@@ -45,6 +46,7 @@ pub struct FaultFile {
     world: Arc<Mutex<World>>,
     inode: usize,
     life: u64,
+    direct: bool,
 }
 
 /// A held lock of a [`FaultDisk`].
@@ -73,6 +75,8 @@ struct World {
     life: u64,
     rng: u64,
     bytes_written: u64,
+    /// Files can be written past the page cache.
+    direct: bool,
 }
 
 #[derive(Debug, Default)]
@@ -119,8 +123,15 @@ impl FaultDisk {
             life: 0,
             rng: seed ^ 0x9E37_79B9_7F4A_7C15,
             bytes_written: 0,
+            direct: false,
         };
         Self { world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// Lets files be written past the page cache, or no longer.
+    pub fn allow_direct(self, direct: bool) -> Self {
+        self.lock_world().direct = direct;
+        self
     }
 
     /// Cuts the power: open files die, unflushed sectors survive or not.
@@ -200,7 +211,7 @@ impl FaultDisk {
     }
 
     fn file(&self, inode: usize, life: u64) -> FaultFile {
-        FaultFile { world: Arc::clone(&self.world), inode, life }
+        FaultFile { world: Arc::clone(&self.world), inode, life, direct: false }
     }
 }
 
@@ -231,6 +242,11 @@ impl Disk for FaultDisk {
             world.may_change()?;
         }
         Ok(self.file(inode, world.life))
+    }
+
+    fn open_direct(&self, path: &Path) -> io::Result<Option<FaultFile>> {
+        let opened = self.open(path, true)?;
+        Ok(self.lock_world().direct.then_some(FaultFile { direct: true, ..opened }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -325,23 +341,11 @@ impl DiskFile for FaultFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        let mut world = self.alive()?;
-        let falls = world.power == Some(0) && !std::mem::replace(&mut world.fallen, true);
-        let gone = world.step().err();
-        if let Some(gone) = gone.filter(|_| !falls) {
-            return Err(gone);
-        }
-        world.may_change()?;
-        let failed = match falls {
-            true => Some(io::Error::other("the process is gone")),
-            false => world.may_on(Call::Write, self.inode).err(),
-        };
-        // A failing write may have written some of it.
-        let len = if failed.is_some() { world.below(buf.len() + 1) } else { buf.len() };
-        world.bytes_written += len as u64;
-        let inode = world.inodes.get_mut(self.inode).ok_or(io::ErrorKind::NotFound)?;
-        inode.write(buf.get(..len).unwrap_or_default(), usize::try_from(offset).unwrap_or(usize::MAX));
-        failed.map_or(Ok(()), Err)
+        self.write(buf, offset, false)
+    }
+
+    fn write_durable_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write(buf, offset, true)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -349,9 +353,9 @@ impl DiskFile for FaultFile {
         world.step()?;
         let failed = world.may_on(Call::Sync, self.inode).err();
         if failed.is_some() {
-            world.flush_some(self.inode);
+            world.flush_some(self.inode, 0..usize::MAX);
         } else if let Some(inode) = world.inodes.get_mut(self.inode) {
-            inode.flush();
+            inode.flush(0..usize::MAX);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -390,6 +394,48 @@ impl DiskFile for FaultFile {
 }
 
 impl FaultFile {
+    /// Writes, and flushes what was written and nothing else if `durable`.
+    fn write(&self, buf: &[u8], offset: u64, durable: bool) -> io::Result<()> {
+        let mut world = self.alive()?;
+        let whole = |n: usize| n.is_multiple_of(DIRECT_BLOCK);
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        if self.direct && !(whole(at) && whole(buf.len()) && buf.as_ptr().align_offset(DIRECT_BLOCK) == 0) {
+            return Err(io::Error::other("a direct write of something else than whole blocks"));
+        }
+        let falls = world.power == Some(0) && !std::mem::replace(&mut world.fallen, true);
+        let gone = world.step().err();
+        if let Some(gone) = gone.filter(|_| !falls) {
+            return Err(gone);
+        }
+        world.may_change()?;
+        let failed = match falls {
+            true => Some(io::Error::other("the process is gone")),
+            false => world.may_on(Call::Write, self.inode).err(),
+        };
+        // A failing write may have written some of it.
+        let len = if failed.is_some() { world.below(buf.len() + 1) } else { buf.len() };
+        world.bytes_written += len as u64;
+        let inode = world.inodes.get_mut(self.inode).ok_or(io::ErrorKind::NotFound)?;
+        inode.write(buf.get(..len).unwrap_or_default(), at);
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        if !durable {
+            return Ok(());
+        }
+        let sectors = at / SECTOR..(at + len).div_ceil(SECTOR);
+        match world.may_on(Call::Sync, self.inode) {
+            Ok(()) => {
+                world.inodes.get_mut(self.inode).into_iter().for_each(|inode| inode.flush(sectors.clone()));
+                Ok(())
+            }
+            Err(failed) => {
+                world.flush_some(self.inode, sectors);
+                Err(failed)
+            }
+        }
+    }
+
     fn alive(&self) -> io::Result<MutexGuard<'_, World>> {
         let world = lock(&self.world);
         if world.life == self.life { Ok(world) } else { Err(io::Error::other("the disk crashed")) }
@@ -474,7 +520,7 @@ impl World {
 
     fn crash(&mut self) {
         for inode in 0..self.inodes.len() {
-            self.flush_some(inode);
+            self.flush_some(inode, 0..usize::MAX);
         }
         let mut changes = std::mem::take(&mut self.changes);
         let kept = self.below(changes.len() + 1);
@@ -490,9 +536,9 @@ impl World {
         self.life += 1;
     }
 
-    /// Flushes some of the dirty sectors and forgets that the others were dirty.
-    fn flush_some(&mut self, inode: usize) {
-        let Some(dirty) = self.inodes.get_mut(inode).map(|inode| std::mem::take(&mut inode.dirty)) else { return };
+    /// Flushes some of the dirty sectors among these and forgets that the others were dirty.
+    fn flush_some(&mut self, inode: usize, among: Range<usize>) {
+        let Some(dirty) = self.inodes.get_mut(inode).map(|inode| inode.take_dirty(&among)) else { return };
         // Whole runs are the usual fate; single sectors the unusual one.
         let keep = match self.below(4) {
             0 => 0,
@@ -534,11 +580,21 @@ impl Inode {
         self.dirty.extend(at / SECTOR..end.div_ceil(SECTOR));
     }
 
-    fn flush(&mut self) {
-        for sector in std::mem::take(&mut self.dirty) {
+    fn take_dirty(&mut self, among: &Range<usize>) -> BTreeSet<usize> {
+        let mut dirty = self.dirty.split_off(&among.start);
+        let behind = dirty.split_off(&among.end);
+        self.dirty.extend(behind);
+        dirty
+    }
+
+    fn flush(&mut self, among: Range<usize>) {
+        for sector in self.take_dirty(&among) {
             self.flush_sector(sector);
         }
-        self.flushed.resize(self.data.len(), 0);
+        // The length goes along.
+        if self.flushed.len() < self.data.len() || among.end == usize::MAX {
+            self.flushed.resize(self.data.len(), 0);
+        }
     }
 
     fn flush_sector(&mut self, sector: usize) {

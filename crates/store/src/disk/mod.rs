@@ -11,6 +11,9 @@ use std::path::Path;
 
 pub use real::RealDisk;
 
+/// Direct writes cover whole blocks of this size, from memory that begins at a multiple of it: the largest that disks ask for.
+pub const DIRECT_BLOCK: usize = 4096;
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -33,6 +36,10 @@ pub trait Disk: Clone + Send + Sync + fmt::Debug + 'static {
     fn create(&self, path: &Path) -> io::Result<Self::File>;
     /// Opens an existing file, for writing too if `write`.
     fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
+    /// Opens an existing file for writes past the page cache; `None` where the file system has no such thing.
+    fn open_direct(&self, _path: &Path) -> io::Result<Option<Self::File>> {
+        Ok(None)
+    }
     /// Moves a file over another name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
@@ -67,6 +74,11 @@ pub trait DiskFile: Send + Sync + fmt::Debug + 'static {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `buf` at `offset`.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `buf` at `offset`, and these bytes to the medium; of what was written before it says nothing.
+    fn write_durable_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(buf, offset)?;
+        self.sync_data()
+    }
     /// Flushes the file's bytes and length to the medium.
     fn sync_data(&self) -> io::Result<()>;
     /// Length in bytes.

@@ -30,6 +30,24 @@ impl Disk for RealDisk {
         OpenOptions::new().read(true).write(write).open(path)
     }
 
+    #[cfg(target_os = "linux")]
+    fn open_direct(&self, path: &Path) -> io::Result<Option<File>> {
+        use rustix::fs::OFlags;
+        let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
+        let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+            Err(error) if is_refusal(&error) => return Ok(None),
+            opened => opened?,
+        };
+        // Some file systems take the flag and refuse what follows.
+        let mut memory = vec![0; 2 * super::DIRECT_BLOCK];
+        let start = memory.as_ptr().align_offset(super::DIRECT_BLOCK).min(super::DIRECT_BLOCK);
+        let block = memory.get_mut(start..start + super::DIRECT_BLOCK).unwrap_or_default();
+        match std::os::unix::fs::FileExt::read_at(&file, block, 0) {
+            Err(error) if is_refusal(&error) => Ok(None),
+            read => read.map(|_| Some(file)),
+        }
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -141,6 +159,27 @@ impl DiskFile for File {
         self.write_all_at(buf, offset)
     }
 
+    #[cfg(target_os = "linux")]
+    fn write_durable_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
+        use rustix::io::{Errno, ReadWriteFlags};
+        while !buf.is_empty() {
+            match rustix::io::pwritev2(self, &[io::IoSlice::new(buf)], offset, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    offset += n as u64;
+                    buf = buf.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.write_all_at(buf, offset)?;
+                    return sync(self);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         sync(self)
     }
@@ -161,6 +200,12 @@ impl DiskFile for File {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.set_len(len)
     }
+}
+
+/// Whether the file system says that it has no direct reads and writes.
+#[cfg(target_os = "linux")]
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
 #[cfg(target_os = "macos")]

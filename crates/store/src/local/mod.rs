@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use self::keeper::Keeper;
@@ -165,6 +166,7 @@ impl<D: Disk> LocalStore<D> {
             free_floor: self.options.free_floor_bytes,
             seed: self.seed,
             durable: self.snapshots.highest(class),
+            direct: self.options.direct,
         };
         let dir = self.dir.join("log").join(class.name());
         let Opened { log, notes } = Log::open(self.disk.clone(), &dir, class, options, Arc::clone(&self.budget))?;
@@ -371,6 +373,7 @@ impl<D: Disk> Store for LocalStore<D> {
                 segments: inner.sealed.len() as u64 + 1,
                 waiting: lane.waiting() as u64,
                 broken: lane.broken(),
+                direct: Some(lane.view.writes_directly.load(Ordering::Relaxed)),
             }
         };
         let logs: Vec<LogHealth> = self.all_lanes().into_iter().map(log).collect();

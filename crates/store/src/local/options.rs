@@ -17,6 +17,8 @@ pub struct LocalOptions {
     pub free_floor_bytes: u64,
     /// Bytes that logs, snapshots and blobs may take together.
     pub budget_bytes: Option<u64>,
+    /// Write segments past the page cache where the file system lets that be done.
+    pub direct: bool,
     /// Source of segment generations. `None` takes one from the system; a simulator gives its own.
     pub seed: Option<u64>,
     /// No threads: nothing is committed but by [`LocalStore::pump`](crate::LocalStore::pump). For simulators.
@@ -33,6 +35,7 @@ impl Default for LocalOptions {
             group_bytes: 4 << 20,
             free_floor_bytes: 64 << 20,
             budget_bytes: None,
+            direct: true,
             seed: None,
             manual: false,
         }

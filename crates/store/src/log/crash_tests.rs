@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::DIRECT;
 use crate::budget::Budget;
 use crate::class::Class;
 use crate::disk::fault::{Call, FaultDisk};
+use crate::log::*;
 use crate::record::EVENT_KIND;
 
 const DIR: &str = "/log/std";
@@ -76,6 +77,10 @@ struct Oracle {
     next: u64,
 }
 
+fn disk_of(seed: u64) -> FaultDisk {
+    FaultDisk::new(seed).allow_direct(DIRECT)
+}
+
 struct World {
     disk: FaultDisk,
     log: Option<Log<FaultDisk>>,
@@ -87,7 +92,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let (disk, oracle) = (FaultDisk::new(seed), Oracle::default());
+        let (disk, oracle) = (disk_of(seed), Oracle::default());
         let mut world = Self { disk, log: None, oracle, lives: 0, stays: false };
         world.start();
         world
@@ -101,8 +106,14 @@ impl World {
     fn open(&mut self) -> Result<Opened<FaultDisk>, StoreError> {
         self.lives += 1;
         self.stays = false;
-        let options =
-            LogOptions { first_segment: 4096, max_segment: 8192, free_floor: 0, seed: self.lives, durable: 0 };
+        let options = LogOptions {
+            first_segment: 4096,
+            max_segment: 8192,
+            free_floor: 0,
+            seed: self.lives,
+            durable: 0,
+            direct: true,
+        };
         let budget = Arc::new(Budget::new(None));
         Log::open(self.disk.clone(), Path::new(DIR), Class::STD, options, budget)
     }

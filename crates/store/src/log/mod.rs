@@ -4,6 +4,7 @@
 
 pub(crate) mod control;
 pub(crate) mod format;
+mod fresh;
 pub(crate) mod gap;
 pub(crate) mod index;
 mod open;
@@ -16,21 +17,41 @@ pub(crate) mod verify;
 pub(crate) mod view;
 mod walk;
 pub(crate) mod writeoff;
+mod writer;
 
 #[cfg(test)]
-mod crash_tests;
+#[path = "."]
+#[allow(clippy::duplicate_mod, reason = "every test runs over both ways of writing")]
+mod through_the_page_cache {
+    const DIRECT: bool = false;
+    #[path = "crash_tests.rs"]
+    mod crash_tests;
+    #[path = "tests.rs"]
+    mod tests;
+}
 #[cfg(test)]
-mod tests;
+#[path = "."]
+#[allow(clippy::duplicate_mod, reason = "every test runs over both ways of writing")]
+mod past_the_page_cache {
+    const DIRECT: bool = true;
+    #[path = "crash_tests.rs"]
+    mod crash_tests;
+    #[path = "tests.rs"]
+    mod tests;
+}
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use self::control::Control;
 use self::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, Stamp};
+use self::fresh::Fresh;
 use self::index::MemIndex;
 use self::segment::{Segment, segment_path};
 use self::view::{LogView, Open, Spare};
+use self::writer::{Place, Writer};
 use crate::disk::{Disk, DiskFile as _};
 use crate::error::{At as _, StoreError};
 use crate::record::{BATCH_BYTES_MAX, Batch, Lsn};
@@ -40,16 +61,6 @@ pub(crate) use self::open::Opened;
 
 /// A log with less room than this takes no batches again after a refusal.
 const ROOM_MIN: u64 = 64 << 10;
-
-/// Write buffers above this size are given back.
-const BUFFER_KEPT: usize = 4 << 20;
-
-/// A flushed write of at most so many bytes, into space that was reserved and never written, takes zeros along behind
-/// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
-/// for each small flush, which costs as much as the flush itself. With zeros ahead it is one for many.
-const SMALL_WRITE: usize = 64 << 10;
-/// The zeros.
-static ZEROS_AHEAD: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Sizes and limits of a log.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +72,8 @@ pub(crate) struct LogOptions {
     pub(crate) seed: u64,
     /// Records up to this LSN are known to have been flushed, by something outside of the log.
     pub(crate) durable: Lsn,
+    /// Segments are written past the page cache where the file system lets that be done.
+    pub(crate) direct: bool,
 }
 
 /// One batch waiting to be written, and what became of it.
@@ -87,24 +100,15 @@ pub(crate) struct Log<D: Disk> {
     options: LogOptions,
     head: SegmentHead,
     seed: Seed,
-    file: Arc<D::File>,
-    capacity: u64,
-    /// Where the next batch goes.
-    end: u64,
+    writer: Writer<D::File>,
     last_lsn: Lsn,
     durable: Lsn,
-    /// Where the flushed part of the open segment ends.
-    durable_end: u64,
-    /// Up to here the open segment's file was written before, if only with zeros.
-    written: u64,
     epochs: BTreeMap<u32, u64>,
     /// Networks one of whose batches failed: what comes behind it builds on it, so it is refused until their owners
     /// start again.
     failed: BTreeSet<u32>,
     broken: Option<StoreError>,
     segments_made: u64,
-    /// What was written to the open segment and not yet published.
-    buf: Vec<u8>,
 }
 
 impl<D: Disk> Log<D> {
@@ -145,7 +149,7 @@ impl<D: Disk> Log<D> {
             }
             if fatal {
                 tracing::error!(class = %self.view.class, %error, "the log stopped");
-                self.buf.clear();
+                self.writer.forget();
                 self.broken = Some(error);
             }
         }
@@ -163,7 +167,7 @@ impl<D: Disk> Log<D> {
 
     /// Flushes what readers see already.
     fn flush_published(&mut self) -> Result<(), StoreError> {
-        self.sync()?;
+        self.write(true)?;
         self.view.write_inner().open.durable = self.durable;
         Ok(())
     }
@@ -204,7 +208,7 @@ impl<D: Disk> Log<D> {
         if free < self.options.free_floor.saturating_add(need) {
             return Err(StoreError::NoSpace { have: free.saturating_sub(self.options.free_floor), need });
         }
-        if self.end + need <= self.capacity {
+        if self.writer.has_room(need) {
             return Ok(());
         }
         let next = self.next_capacity(need);
@@ -221,42 +225,23 @@ impl<D: Disk> Log<D> {
         let fatal = |error| (error, true);
         // An empty batch that asks for a flush wants what came before it flushed.
         let mut sync = group.iter().any(|w| w.flush == Flush::Sync && matches!(w.outcome, Some(Ok(_))));
-        self.buf.clear();
-        let alone = group.iter().filter(|waiting| waiting.outcome.is_none()).count() == 1;
-        let mut lent = None;
         for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
             let size = waiting.batch.bytes() as u64;
-            if self.end + self.buf.len() as u64 + size > self.capacity {
-                self.write_buf(false).map_err(fatal)?;
+            if !self.writer.has_room(size) {
                 self.roll(size).map_err(fatal)?;
             }
             let first_lsn = self.last_lsn + 1;
             let stamp = Stamp { first_lsn, durable: self.durable, epoch: waiting.epoch, seed: self.seed };
-            let at = self.buf.len();
-            if alone {
-                // Written from where it lies.
-                std::mem::swap(&mut self.buf, &mut waiting.batch.buf);
-            } else {
-                self.buf.extend_from_slice(&waiting.batch.buf);
-            }
-            let place = self.buf.get_mut(at..).unwrap_or_default();
+            let place = self.writer.gather(&waiting.batch.buf);
             format::seal(place, waiting.batch.network(), waiting.batch.count(), stamp);
             self.last_lsn += waiting.batch.len() as u64;
             sync |= waiting.flush == Flush::Sync;
             waiting.outcome = Some(Ok((first_lsn, self.last_lsn)));
             waiting.segment = self.head.number;
-            lent = alone.then_some(waiting);
         }
-        self.write_buf(sync).map_err(fatal)?;
-        if sync {
-            self.sync().map_err(fatal)?;
-        }
+        self.write(sync).map_err(fatal)?;
         self.publish();
-        if let Some(waiting) = lent {
-            std::mem::swap(&mut self.buf, &mut waiting.batch.buf);
-        }
-        self.empty_buf();
-        if self.end > self.capacity / 2 {
+        if self.writer.end() > self.writer.capacity() / 2 {
             self.want_spare();
         }
         Ok(())
@@ -266,56 +251,27 @@ impl<D: Disk> Log<D> {
         segment_path(&self.view.dir, self.head.number)
     }
 
-    /// One positional write of all that is gathered, and sometimes one of zeros.
-    fn write_buf(&mut self, flushed: bool) -> Result<(), StoreError> {
-        if self.buf.is_empty() {
-            return Ok(());
+    /// Writes what is gathered, and flushes all there is if `flush`.
+    fn write(&mut self, flush: bool) -> Result<(), StoreError> {
+        self.writer.write(flush, &self.view.overwritten)?;
+        if flush {
+            self.durable = self.last_lsn;
         }
-        let end = self.end + self.buf.len() as u64;
-        self.file.write_at(&self.buf, self.end).at("write", &self.path())?;
-        if flushed && self.buf.len() <= SMALL_WRITE && end > self.written {
-            let room = usize::try_from(self.capacity.saturating_sub(end)).unwrap_or(usize::MAX);
-            let zeros = ZEROS_AHEAD.get(..room).unwrap_or(&ZEROS_AHEAD);
-            self.file.write_at(zeros, end).at("write", &self.path())?;
-            self.written = end + zeros.len() as u64;
-        }
-        self.written = self.written.max(end);
-        self.end = end;
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        if !crate::bugs::on("flush skipped") {
-            let mut flushed = self.file.sync_data();
-            if crate::bugs::on("failed flush tried again") && flushed.is_err() {
-                flushed = self.file.sync_data();
-            }
-            flushed.at("flush", &self.path())?;
-        }
-        self.durable = self.last_lsn;
-        self.durable_end = self.end;
         Ok(())
     }
 
     /// Shows readers what was written.
     fn publish(&mut self) {
-        if !self.buf.is_empty() {
-            self.view.publish(&self.buf, self.end - self.buf.len() as u64, self.last_lsn, self.durable);
-        }
-    }
-
-    fn empty_buf(&mut self) {
-        self.buf.clear();
-        if self.buf.capacity() > BUFFER_KEPT {
-            self.buf = Vec::new();
+        if let Some(piece) = self.writer.take() {
+            let spare = self.view.publish_fresh(piece, self.last_lsn, self.durable);
+            self.writer.reuse(spare);
         }
     }
 
     /// Seals the open segment, all of it flushed, and begins the next with room for a batch of `size`.
     fn roll(&mut self, size: u64) -> Result<(), StoreError> {
-        self.sync()?;
+        self.write(true)?;
         self.publish();
-        self.empty_buf();
         self.begin_segment(size, &[])
     }
 
@@ -331,7 +287,7 @@ impl<D: Disk> Log<D> {
             number,
             first_lsn: self.durable + 1,
             previous: self.head.number,
-            previous_end: self.durable_end,
+            previous_end: self.writer.durable_end(),
             class: self.head.class,
             emptied: false,
         };
@@ -340,6 +296,9 @@ impl<D: Disk> Log<D> {
         let (file, spare) = make_segment(&self.view, &head, &contents, capacity)?;
         let (file, capacity) = (Arc::new(file), spare.capacity);
         let start = SEGMENT_HEAD as u64;
+        let end = start + contents.len() as u64;
+        let writer =
+            self.view.writer(&head, Arc::clone(&file), Place { capacity, end, written: spare.written.max(end) })?;
         let open = Open {
             head,
             file: Arc::clone(&file),
@@ -349,18 +308,15 @@ impl<D: Disk> Log<D> {
             last_lsn: self.durable,
             durable: self.durable,
             capacity,
+            fresh: Fresh::default(),
         };
-        self.view.seal_and_open(open, self.durable_end, self.durable);
+        self.view.seal_and_open(open, self.writer.durable_end(), self.durable);
         if !contents.is_empty() {
             self.view.publish(&contents, start, last_lsn, last_lsn);
         }
         self.head = head;
         self.seed = seed;
-        self.file = file;
-        self.capacity = capacity;
-        self.end = start + contents.len() as u64;
-        self.durable_end = self.end;
-        self.written = spare.written.max(self.end);
+        self.writer = writer;
         (self.last_lsn, self.durable) = (last_lsn, last_lsn);
         Ok(())
     }
@@ -380,7 +336,7 @@ impl<D: Disk> Log<D> {
     }
 
     fn next_capacity(&self, size: u64) -> u64 {
-        let doubled = (self.capacity * 2).min(self.options.max_segment).max(self.options.first_segment);
+        let doubled = (self.writer.capacity() * 2).min(self.options.max_segment).max(self.options.first_segment);
         doubled.max((size + SEGMENT_HEAD as u64).next_multiple_of(4096))
     }
 
@@ -410,15 +366,15 @@ impl<D: Disk> Log<D> {
     /// Batches that readers saw but no flush covered.
     fn read_unflushed(&self, readable_end: u64) -> Result<Vec<Batch>, StoreError> {
         let mut batches = Vec::new();
-        let (mut at, path) = (self.durable_end, self.path());
+        let (mut at, path) = (self.writer.durable_end(), self.path());
         while at < readable_end {
             let mut head = vec![0; BATCH_HEAD];
-            self.file.read_at(&mut head, at).at("read", &path)?;
+            self.writer.file().read_at(&mut head, at).at("read", &path)?;
             let Some(found) = format::batch_head(&head, self.seed) else {
                 return Err(StoreError::damaged(&path, at, "batch header is bad"));
             };
             let mut bytes = vec![0; usize::try_from(found.size()).unwrap_or(BATCH_BYTES_MAX)];
-            self.file.read_at(&mut bytes, at).at("read", &path)?;
+            self.writer.file().read_at(&mut bytes, at).at("read", &path)?;
             if let Err((offset, what)) = recover::check_batch(&bytes, &found, self.seed) {
                 return Err(StoreError::damaged(&path, at + offset as u64, what));
             }
@@ -433,7 +389,7 @@ impl<D: Disk> Log<D> {
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         let flushed = match &self.broken {
             Some(broken) => Err(broken.clone()),
-            None => self.sync(),
+            None => self.write(true),
         };
         let tidied = if flushed.is_ok() { self.view.tidy() } else { Ok(()) };
         let _upkeep = self.view.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
@@ -441,7 +397,7 @@ impl<D: Disk> Log<D> {
             let inner = self.view.read_inner();
             inner.sealed.first().map_or(self.head.number, |segment| segment.head.number)
         };
-        let clean_end = if flushed.is_ok() { self.end } else { 0 };
+        let clean_end = if flushed.is_ok() { self.writer.end() } else { 0 };
         let control = Control { oldest, newest: self.head.number, durable: self.durable, clean_end };
         let written = self.view.write_control(control);
         flushed.and(tidied).and(written)
@@ -449,6 +405,15 @@ impl<D: Disk> Log<D> {
 }
 
 impl<D: Disk> LogView<D> {
+    /// What writes to the end of a segment.
+    fn writer(&self, head: &SegmentHead, file: Arc<D::File>, place: Place) -> Result<Writer<D::File>, StoreError> {
+        let path = segment_path(&self.dir, head.number);
+        let direct = if self.direct { self.disk.open_direct(&path).at("open", &path)? } else { None };
+        let writer = Writer::new(file, direct, path, place)?;
+        self.writes_directly.store(writer.is_direct(), Ordering::Relaxed);
+        Ok(writer)
+    }
+
     /// Makes the open segment a sealed one that ends at `end`, and `next` the open one.
     fn seal_and_open(&self, next: Open<D>, end: u64, last_lsn: Lsn) {
         let mut inner = self.write_inner();

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use super::control::Control;
 use super::format::{SEGMENT_HEAD, Seed, SegmentHead, mend_head};
+use super::fresh::Fresh;
 use super::gap::Gap;
 use super::overwrite;
 use super::recover::{self, Scan};
 use super::segment::{Segment, segment_path, sidecar_path};
 use super::view::{Inner, LogView, Open, Spare};
 use super::writeoff::{self, keep_aside, keep_tail};
+use super::writer::Place;
 use super::{Log, LogOptions, generation, write_head};
 use crate::budget::Budget;
 use crate::class::Class;
@@ -340,6 +342,7 @@ impl<D: Disk> Opening<D> {
                 last_lsn: scan.last_lsn,
                 durable: scan.last_lsn,
                 capacity,
+                fresh: Fresh::default(),
             },
             spares: files.spares,
             spare_wanted: None,
@@ -347,24 +350,25 @@ impl<D: Disk> Opening<D> {
             control,
             written_off,
         };
-        let view = Arc::new(LogView::new(self.disk, self.dir, self.class, budget, inner));
+        let view = LogView::new(self.disk, self.dir, self.class, budget, inner, self.options.direct);
+        let view = Arc::new(view);
+        let place = Place { capacity, end: scan.end, written: scan.end };
+        let writer = view.writer(&head, file, place)?;
+        if view.direct && !writer.is_direct() {
+            tracing::info!(dir = %view.dir.display(), "this file system takes no direct writes: the log goes through the page cache");
+        }
         let mut log = Log {
             view,
             options: self.options,
             head,
             seed: Seed::of(head.generation),
-            file,
-            capacity,
-            end: scan.end,
+            writer,
             last_lsn: scan.last_lsn,
             durable: scan.last_lsn,
-            durable_end: scan.end,
-            written: scan.end,
             epochs: scan.epochs,
             failed: BTreeSet::new(),
             broken: None,
             segments_made: 0,
-            buf: Vec::new(),
         };
         if let Some(damaged) = damaged
             && let Err(error) = log.begin_segment(0, &[])

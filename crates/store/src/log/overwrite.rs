@@ -33,7 +33,7 @@ fn file_path(dir: &Path) -> PathBuf {
 }
 
 /// Overwrites records of one segment, durably. The caller holds the upkeep lock.
-pub(super) fn apply<D: Disk>(disk: &D, dir: &Path, head: &SegmentHead, patches: &[Patch]) -> Result<(), StoreError> {
+fn apply<D: Disk>(disk: &D, dir: &Path, head: &SegmentHead, patches: &[Patch]) -> Result<(), StoreError> {
     if patches.is_empty() {
         return Ok(());
     }
@@ -182,8 +182,18 @@ impl<D: Disk> LogView<D> {
             }
             walker.advance();
         }
-        apply(&self.disk, &self.dir, &head, &patches)?;
+        self.overwrite(&head, &patches)?;
         Ok(patches.len() as u64)
+    }
+
+    /// Overwrites records of one segment, durably. The caller holds the upkeep lock.
+    pub(super) fn overwrite(&self, head: &SegmentHead, patches: &[Patch]) -> Result<(), StoreError> {
+        // The writer has the last block of the open segment in memory and writes it again: not now, and not as it was.
+        let mut overwritten = self.overwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        *overwritten = true;
+        let done = apply(&self.disk, &self.dir, head, patches);
+        self.write_inner().open.fresh.clear();
+        done
     }
 }
 

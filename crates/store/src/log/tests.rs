@@ -4,16 +4,26 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::*;
+use super::DIRECT;
 use crate::budget::Budget;
 use crate::class::Class;
 use crate::disk::fault::{Call, FaultDisk};
+use crate::log::*;
 
 const DIR: &str = "/log/std";
 const BODY: &[u8] = b"a body of some length, the same for every record here";
 
+fn disk_of(seed: u64) -> FaultDisk {
+    FaultDisk::new(seed).allow_direct(DIRECT)
+}
+
+/// What a flushed write of these bytes takes: whole blocks past the page cache.
+fn written_for(bytes: u64) -> u64 {
+    if DIRECT { bytes.next_multiple_of(crate::disk::DIRECT_BLOCK as u64) } else { bytes }
+}
+
 fn open(disk: &FaultDisk, seed: u64) -> Result<Opened<FaultDisk>, StoreError> {
-    let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed, durable: 0 };
+    let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed, durable: 0, direct: true };
     Log::open(disk.clone(), Path::new(DIR), Class::STD, options, Arc::new(Budget::new(None)))
 }
 
@@ -75,7 +85,7 @@ fn place(batch: u64) -> u64 {
 
 #[test]
 fn what_was_cut_never_comes_back() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=2, Flush::Sync);
     commit(&mut log, 3..=4, Flush::Os);
@@ -95,7 +105,7 @@ fn what_was_cut_never_comes_back() {
 
 #[test]
 fn a_torn_tail_after_a_clean_stop_is_cut_too() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=2, Flush::Sync);
     log.close().unwrap();
@@ -113,7 +123,7 @@ fn a_torn_tail_after_a_clean_stop_is_cut_too() {
 #[test]
 fn the_last_record_cut_at_every_byte_loses_only_its_batch() {
     for keep in 0..batch_size() {
-        let disk = FaultDisk::new(1);
+        let disk = disk_of(1);
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=3, Flush::Os);
         let file = disk.open(&segment(), true).unwrap();
@@ -129,7 +139,7 @@ fn the_last_record_cut_at_every_byte_loses_only_its_batch() {
 #[test]
 fn every_flipped_bit_below_the_durable_end_is_damage_named() {
     for byte in SEGMENT_HEAD as u64..place(3) {
-        let disk = FaultDisk::new(1);
+        let disk = disk_of(1);
         let mut log = open(&disk, 1).unwrap().log;
         for seq in 1..=5 {
             commit(&mut log, seq..=seq, Flush::Sync);
@@ -162,7 +172,7 @@ fn every_flipped_bit_below_the_durable_end_is_damage_named() {
 
 #[test]
 fn damage_of_which_nobody_can_tell_whose_it_is_stops_everybody_who_needs_it() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     for seq in 1..=5 {
         commit_for(&mut log, 1 + u32::from(seq == 3), seq..=seq);
@@ -182,7 +192,7 @@ fn damage_of_which_nobody_can_tell_whose_it_is_stops_everybody_who_needs_it() {
 
 #[test]
 fn what_is_written_off_is_passed_over_by_reads_and_never_by_replays() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     (1..=5).for_each(|seq| commit(&mut log, seq..=seq, Flush::Sync));
     log.close().unwrap();
@@ -207,7 +217,7 @@ fn what_is_written_off_is_passed_over_by_reads_and_never_by_replays() {
 
 #[test]
 fn a_segment_with_damage_is_not_freed_before_it_is_written_off() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     (1..=5).for_each(|seq| commit(&mut log, seq..=seq, Flush::Sync));
     log.close().unwrap();
@@ -220,7 +230,7 @@ fn a_segment_with_damage_is_not_freed_before_it_is_written_off() {
 #[test]
 fn a_flipped_bit_in_the_segment_header_is_named_and_harms_nobody() {
     for byte in 0..SEGMENT_HEAD as u64 {
-        let disk = FaultDisk::new(1);
+        let disk = disk_of(1);
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=1, Flush::Sync);
         disk.flip(&segment(), byte, 0x10).unwrap();
@@ -233,7 +243,7 @@ fn a_flipped_bit_in_the_segment_header_is_named_and_harms_nobody() {
 
 #[test]
 fn a_cut_after_a_clean_stop_is_damage() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=3, Flush::Sync);
     log.close().unwrap();
@@ -249,7 +259,7 @@ fn a_cut_after_a_clean_stop_is_damage() {
 
 #[test]
 fn a_bad_control_file_is_named_and_the_log_opens() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=3, Flush::Sync);
     log.close().unwrap();
@@ -263,7 +273,7 @@ fn a_bad_control_file_is_named_and_the_log_opens() {
 #[test]
 fn missing_segments_are_named() {
     for missing in 1..=4 {
-        let disk = FaultDisk::new(1);
+        let disk = disk_of(1);
         let mut log = open(&disk, 1).unwrap().log;
         for seq in 1..=200 {
             commit(&mut log, seq..=seq, Flush::Sync);
@@ -290,7 +300,7 @@ fn missing_segments_are_named() {
 
 #[test]
 fn a_recycled_file_never_shows_its_old_records() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     let mut last = 0;
     for round in 1..=6 {
@@ -316,15 +326,15 @@ fn a_recycled_file_never_shows_its_old_records() {
 
 #[test]
 fn small_flushes_write_zeros_ahead_once_for_many_and_never_into_what_was_written() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=1, Flush::Os);
-    assert_eq!(log.written, log.end, "nobody waits for a flush of it");
+    assert_eq!(*log.writer.written(), log.writer.end(), "nobody waits for a flush of it");
     commit(&mut log, 2..=2, Flush::Sync);
-    assert_eq!(log.written, 8192, "as far as the segment goes");
+    assert_eq!(*log.writer.written(), 8192, "as far as the segment goes");
     let writes = disk.bytes_written();
     commit(&mut log, 3..=3, Flush::Sync);
-    assert_eq!(disk.bytes_written() - writes, batch_size());
+    assert_eq!(disk.bytes_written() - writes, written_for(batch_size()));
     assert_eq!(seqs(&log), vec![1, 2, 3]);
     // A file that held records before has been written as far as they went.
     while log.head.number < 4 {
@@ -336,23 +346,24 @@ fn small_flushes_write_zeros_ahead_once_for_many_and_never_into_what_was_written
         let next = log.last_lsn + 1;
         commit(&mut log, next..=next, Flush::Sync);
     }
-    assert!(log.written > 8192 - batch_size(), "{}", log.written);
+    assert!(*log.writer.written() > 8192 - batch_size(), "{}", log.writer.written());
     let (before, writes) = (log.last_lsn, disk.bytes_written());
     commit(&mut log, before + 1..=before + 1, Flush::Sync);
-    assert_eq!(disk.bytes_written() - writes, batch_size());
+    assert_eq!(disk.bytes_written() - writes, written_for(batch_size()));
 }
 
 #[test]
 fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
     for seed in 0..64 {
-        let disk = FaultDisk::new(seed);
+        let disk = disk_of(seed);
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=3, Flush::Sync);
         let durable = log.last_lsn;
         disk.fail(crate::disk::fault::Call::Sync, 0, io::ErrorKind::Other, true);
         let mut batch = Batch::new(1);
         batch.push(1, 0, 4, 0, BODY).unwrap();
-        log.written = log.end;
+        let end = log.writer.end();
+        *log.writer.written_mut() = end;
         let mut group = [Waiting::new(batch, 1, Flush::Sync)];
         log.commit(&mut group);
         assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Err(_)))), "some of it was flushed");
@@ -369,7 +380,7 @@ fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
 
 #[test]
 fn a_crash_between_freeing_and_removing_leaves_no_damage() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     for seq in 1..=200 {
         commit(&mut log, seq..=seq, Flush::Sync);
@@ -387,7 +398,7 @@ fn a_crash_between_freeing_and_removing_leaves_no_damage() {
 /// The segment that held them ended before them when the second flush failed, and nobody had them any more.
 #[test]
 fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
-    let disk = FaultDisk::new(1);
+    let disk = disk_of(1);
     let mut log = open(&disk, 1).unwrap().log;
     commit(&mut log, 1..=1, Flush::Sync);
     commit(&mut log, 2..=3, Flush::Os);
@@ -412,7 +423,7 @@ fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
 #[test]
 fn what_was_acknowledged_without_a_flush_survives_a_kill_while_the_log_goes_on() {
     for steps in 0..100 {
-        let disk = FaultDisk::new(steps);
+        let disk = disk_of(steps);
         let mut log = open(&disk, 1).unwrap().log;
         commit(&mut log, 1..=1, Flush::Sync);
         commit(&mut log, 2..=3, Flush::Os);
@@ -433,4 +444,91 @@ fn what_was_acknowledged_without_a_flush_survives_a_kill_while_the_log_goes_on()
         }
     }
     panic!("it never ends");
+}
+
+fn bodies(log: &Log<FaultDisk>, asked: std::ops::RangeInclusive<u64>) -> Vec<Vec<u8>> {
+    let mut bodies = Vec::new();
+    let visit = &mut |record: crate::record::RecordRef<'_>| {
+        bodies.push(record.body.to_vec());
+        ControlFlow::Continue(())
+    };
+    let _ = log.view().read(1, &mut asked.clone(), visit).unwrap();
+    bodies
+}
+
+fn has_bytes(disk: &FaultDisk, path: &Path, sought: &[u8]) -> bool {
+    let bytes = crate::disk::read_all(disk, path, 1 << 20).unwrap();
+    bytes.windows(sought.len()).any(|bytes| bytes == sought)
+}
+
+#[test]
+fn what_was_overwritten_in_the_last_block_does_not_come_back_with_the_next_group() {
+    for flush in [Flush::Sync, Flush::Os] {
+        let disk = disk_of(1);
+        let mut log = open(&disk, 1).unwrap().log;
+        let mut batch = Batch::new(1);
+        batch.push(1, 0, 1, 0, b"a secret that has to go").unwrap();
+        let mut group = [Waiting::new(batch, 1, Flush::Sync)];
+        log.commit(&mut group);
+        commit(&mut log, 2..=2, Flush::Sync);
+        let blank = b"#######################";
+        assert!(log.view().erase(1, 1, blank).unwrap());
+        assert_eq!(bodies(&log, 1..=1), [blank.to_vec()], "readers have it at once");
+        commit(&mut log, 3..=3, flush);
+        commit(&mut log, 4..=4, Flush::Sync);
+        assert!(!has_bytes(&disk, &segment(), b"secret"));
+        disk.crash();
+        let log = open(&disk, 2).unwrap().log;
+        assert_eq!(bodies(&log, 1..=1), [blank.to_vec()]);
+        assert_eq!(seqs(&log), vec![1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn the_fresh_end_is_read_without_the_disk() {
+    let disk = disk_of(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=1, Flush::Sync);
+    commit(&mut log, 2..=20, Flush::Sync);
+    disk.fail(Call::Read, 0, io::ErrorKind::Other, true);
+    assert_eq!(read(&log.view(), 1..=20).unwrap(), (1..=20).collect::<Vec<u64>>());
+    disk.heal();
+    // In a log that was opened again nothing is at hand.
+    drop(log);
+    let log = open(&disk, 2).unwrap().log;
+    disk.fail(Call::Read, 0, io::ErrorKind::Other, true);
+    assert!(read(&log.view(), 1..=20).is_err());
+}
+
+#[test]
+fn a_file_system_that_takes_no_direct_writes_after_all_is_written_through_the_page_cache() {
+    let disk = disk_of(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    assert_eq!(log.writer.is_direct(), DIRECT);
+    commit(&mut log, 1..=3, Flush::Sync);
+    if DIRECT {
+        disk.fail(Call::Write, 0, io::ErrorKind::InvalidInput, false);
+    }
+    commit(&mut log, 4..=6, Flush::Sync);
+    assert!(!log.writer.is_direct());
+    commit(&mut log, 7..=9, Flush::Sync);
+    disk.crash();
+    assert_eq!(seqs(&open(&disk, 2).unwrap().log), (1..=9).collect::<Vec<u64>>());
+}
+
+#[test]
+fn unflushed_groups_and_flushed_ones_take_turns() {
+    for seed in 0..64 {
+        let disk = disk_of(seed);
+        let mut log = open(&disk, 1).unwrap().log;
+        let mut next = 1;
+        for turn in 0..12_u64 {
+            let (count, flush) = (turn % 5 + 1, if turn % 3 == 2 { Flush::Sync } else { Flush::Os });
+            commit(&mut log, next..=next + count - 1, flush);
+            next += count;
+        }
+        // The last of them was flushed, and with it all before.
+        disk.crash();
+        assert_eq!(seqs(&open(&disk, 2).unwrap().log), (1..next).collect::<Vec<u64>>(), "seed {seed}");
+    }
 }

@@ -4,13 +4,14 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::control::Control;
 use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
+use super::fresh::{Fresh, Piece};
 use super::gap::Gap;
 use super::index::{MemIndex, Span};
-use super::overwrite;
 use super::recover::index_batch;
 use super::segment::{Segment, segment_path};
 use super::sidecar::Probe;
@@ -35,6 +36,12 @@ pub(crate) struct LogView<D: Disk> {
     inner: RwLock<Inner<D>>,
     /// Held by whoever writes sidecars, spares or the control file, overwrites records, or frees segments.
     pub(crate) upkeep: Mutex<()>,
+    /// Records were overwritten in place since the writer last looked; held while that is done, and while blocks are written.
+    pub(crate) overwritten: Mutex<bool>,
+    /// Segments are to be written past the page cache where that can be done.
+    pub(crate) direct: bool,
+    /// Whether the open one is.
+    pub(crate) writes_directly: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -63,6 +70,22 @@ pub(crate) struct Open<D: Disk> {
     pub(crate) last_lsn: Lsn,
     pub(crate) durable: Lsn,
     pub(crate) capacity: u64,
+    /// Its end in memory.
+    pub(crate) fresh: Fresh,
+}
+
+impl<D: Disk> Open<D> {
+    fn take(&mut self, written: &[u8], base: u64, last_lsn: Lsn, durable: Lsn) {
+        let mut at = 0;
+        while let Some(bytes) = written.get(at..).filter(|bytes| bytes.len() >= BATCH_HEAD) {
+            let size = BATCH_HEAD + u32_at(bytes, 12) as usize;
+            index_batch(&mut self.index, bytes.get(..size).unwrap_or_default(), base + at as u64);
+            at += size;
+        }
+        self.end = base + written.len() as u64;
+        self.last_lsn = last_lsn;
+        self.durable = durable;
+    }
 }
 
 /// A file ready to become a segment.
@@ -75,8 +98,18 @@ pub(crate) struct Spare {
 }
 
 impl<D: Disk> LogView<D> {
-    pub(crate) fn new(disk: D, dir: PathBuf, class: Class, budget: Arc<Budget>, inner: Inner<D>) -> Self {
-        Self { disk, dir, class, budget, inner: RwLock::new(inner), upkeep: Mutex::new(()) }
+    pub(crate) fn new(disk: D, dir: PathBuf, class: Class, budget: Arc<Budget>, inner: Inner<D>, direct: bool) -> Self {
+        Self {
+            disk,
+            dir,
+            class,
+            budget,
+            inner: RwLock::new(inner),
+            upkeep: Mutex::new(()),
+            overwritten: Mutex::new(false),
+            direct,
+            writes_directly: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn read_inner(&self) -> RwLockReadGuard<'_, Inner<D>> {
@@ -89,17 +122,14 @@ impl<D: Disk> LogView<D> {
 
     /// Lets readers see written batches that lie at `base` of the open segment.
     pub(crate) fn publish(&self, written: &[u8], base: u64, last_lsn: Lsn, durable: Lsn) {
-        let mut inner = self.write_inner();
-        let open = &mut inner.open;
-        let mut at = 0;
-        while let Some(bytes) = written.get(at..).filter(|bytes| bytes.len() >= BATCH_HEAD) {
-            let size = BATCH_HEAD + u32_at(bytes, 12) as usize;
-            index_batch(&mut open.index, bytes.get(..size).unwrap_or_default(), base + at as u64);
-            at += size;
-        }
-        open.end = base + written.len() as u64;
-        open.last_lsn = last_lsn;
-        open.durable = durable;
+        self.write_inner().open.take(written, base, last_lsn, durable);
+    }
+
+    /// The same, and keeps the memory they are in at hand. Gives memory that is no longer needed.
+    pub(crate) fn publish_fresh(&self, piece: Piece, last_lsn: Lsn, durable: Lsn) -> Option<Vec<u8>> {
+        let open = &mut self.write_inner().open;
+        open.take(piece.records(), piece.at, last_lsn, durable);
+        open.fresh.push(piece)
     }
 
     /// Every network with records here.
@@ -204,7 +234,7 @@ impl<D: Disk> LogView<D> {
         if !matches!(spot.seek(network, seq, u32::MAX, &self.cuts())?, Seek::Found) {
             return Ok(false);
         }
-        overwrite::apply(&self.disk, &self.dir, &spot.head, &[spot.walker.with_body(body)?])?;
+        self.overwrite(&spot.head, &[spot.walker.with_body(body)?])?;
         Ok(true)
     }
 
@@ -219,7 +249,7 @@ impl<D: Disk> LogView<D> {
                 let seed = Seed::of(open.head.generation);
                 let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
                 let gone = Self::written_off(&inner, open.head.number);
-                let walker = walker.through(open.last_lsn).past(gone);
+                let walker = walker.through(open.last_lsn).past(gone).fresh(open.fresh.from(u64::from(offset)));
                 return Ok(Some(Spot { walker, head: open.head, segment: None }));
             }
             Arc::clone(&inner.sealed)
@@ -266,7 +296,7 @@ impl<D: Disk> LogView<D> {
             let has = network.is_none_or(|n| lost || open.index.span(n).is_some_and(|span| span.last_lsn > after));
             let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
             let walker = walker.whole().expecting(open.head.first_lsn).through(open.last_lsn);
-            let walker = walker.past(gone(&inner, open.head.number));
+            let walker = walker.past(gone(&inner, open.head.number)).fresh(open.fresh.clone());
             (Arc::clone(&inner.sealed), has.then_some(walker), open.last_lsn)
         };
         if let Some(network) = network {

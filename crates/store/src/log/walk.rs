@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::format::{self, ALIGN, BATCH_HEAD, BatchHead, Found, Seed};
+use super::fresh::Fresh;
 use super::gap::Stretch;
 use crate::disk::DiskFile;
 use crate::error::{At as _, StoreError};
@@ -33,6 +34,8 @@ pub(crate) struct Walker<F> {
     batch_end: u64,
     /// Damage that somebody has taken note of: what was there counts as gone.
     written_off: Vec<(u64, u64)>,
+    /// The end of the segment, as far as it is in memory.
+    fresh: Fresh,
 }
 
 impl<F: DiskFile> Walker<F> {
@@ -52,7 +55,14 @@ impl<F: DiskFile> Walker<F> {
             through: Lsn::MAX,
             batch_end: 0,
             written_off: Vec::new(),
+            fresh: Fresh::default(),
         }
+    }
+
+    /// Reads what is in memory from there.
+    pub(crate) fn fresh(mut self, fresh: Fresh) -> Self {
+        self.fresh = fresh;
+        self
     }
 
     /// The segment is known to go on up to this LSN.
@@ -229,7 +239,10 @@ impl<F: DiskFile> Walker<F> {
         self.ahead = (self.ahead * 2).min(AHEAD_MAX);
         self.buf.resize(want, 0);
         self.buf_at = self.pos;
-        let got = self.file.read_at(&mut self.buf, self.pos).at("read", &self.path)?;
+        let got = match self.fresh.read_at(&mut self.buf, self.pos) {
+            0 => self.file.read_at(&mut self.buf, self.pos).at("read", &self.path)?,
+            got => got,
+        };
         self.buf.truncate(got.min(left));
         Ok(())
     }

@@ -341,7 +341,7 @@ impl Store for SqlStore {
         let last_error = broken.clone().or_else(|| logs.as_ref().err().map(|_| lost(Lost).to_string()));
         let log = |(class, last_lsn)| {
             let broken = broken.clone();
-            LogHealth { class, last_lsn, durable_lsn: last_lsn, segments: 1, waiting, broken }
+            LogHealth { class, last_lsn, durable_lsn: last_lsn, segments: 1, waiting, broken, direct: None }
         };
         Health { last_error, logs: logs.unwrap_or_default().into_iter().map(log).collect(), ..Health::default() }
     }
