@@ -225,6 +225,8 @@ impl<D: Disk> Log<D> {
         let fatal = |error| (error, true);
         // An empty batch that asks for a flush wants what came before it flushed.
         let mut sync = group.iter().any(|w| w.flush == Flush::Sync && matches!(w.outcome, Some(Ok(_))));
+        let all = group.iter().filter(|waiting| waiting.outcome.is_none()).map(|waiting| waiting.batch.bytes()).sum();
+        self.writer.expect(all);
         for waiting in group.iter_mut().filter(|waiting| waiting.outcome.is_none()) {
             let size = waiting.batch.bytes() as u64;
             if !self.writer.has_room(size) {

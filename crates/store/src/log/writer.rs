@@ -14,8 +14,10 @@ use super::fresh::Piece;
 use crate::disk::{DIRECT_BLOCK, DiskFile};
 use crate::error::{At as _, StoreError};
 
-/// Memory above this size is given back.
-const MEMORY_KEPT: usize = 4 << 20;
+/// Memory above this size is not used again: more than a group takes, unless one batch is larger.
+const MEMORY_KEPT: usize = 6 << 20;
+/// Memory is had in pieces of this size.
+const MEMORY_STEP: usize = 16 << 10;
 
 /// A flushed write of at most so many bytes, into space that was reserved and never written, takes zeros along behind
 /// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
@@ -93,6 +95,11 @@ impl<F: DiskFile> Writer<F> {
     /// Whether so many bytes fit behind what is gathered.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.place.end + self.gathered.len as u64 + bytes <= self.place.capacity
+    }
+
+    /// Makes room in memory for so many more bytes, at once instead of bit by bit.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        self.gathered.reserve(self.gathered.tail + self.gathered.len + bytes);
     }
 
     /// Adds bytes to what is written next; they may be changed until then.
@@ -240,7 +247,8 @@ impl Gathered {
         if self.memory.len() >= self.start + bytes {
             return;
         }
-        let memory = vec![0; bytes.next_power_of_two().max(DIRECT_BLOCK) + DIRECT_BLOCK];
+        let grown = bytes.max(2 * (self.tail + self.len)).next_multiple_of(MEMORY_STEP);
+        let memory = vec![0; grown + DIRECT_BLOCK];
         let start = memory.as_ptr().align_offset(DIRECT_BLOCK).min(DIRECT_BLOCK);
         let old = std::mem::replace(&mut self.memory, memory);
         let used = old.get(self.range(0, self.tail + self.len)).unwrap_or_default();
