@@ -89,6 +89,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug + 'static {
     }
     /// Makes the file at least `len` long with its space reserved; new bytes read as zero.
     fn preallocate(&self, len: u64) -> io::Result<()>;
+    /// Reads will not go on where the last one ended: nothing is to be read ahead of them.
+    fn expect_scattered_reads(&self) {}
     /// Cuts or extends the file to `len`.
     fn truncate(&self, len: u64) -> io::Result<()>;
 }

@@ -197,6 +197,12 @@ impl DiskFile for File {
         if DiskFile::len(self)? < len { self.set_len(len) } else { Ok(()) }
     }
 
+    #[cfg(target_os = "linux")]
+    fn expect_scattered_reads(&self) {
+        // Advice only: refused, everything is as before.
+        let _ = rustix::fs::fadvise(self, 0, None, rustix::fs::Advice::Random);
+    }
+
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.set_len(len)
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Memory kept at most; more only if one group is larger.
-const BYTES_MAX: usize = 10 << 20;
+const BYTES_MAX: usize = 16 << 20;
 /// Groups kept at most.
 const PIECES_MAX: usize = 64;
 

@@ -411,6 +411,10 @@ impl<D: Disk> LogView<D> {
     fn writer(&self, head: &SegmentHead, file: Arc<D::File>, place: Place) -> Result<Writer<D::File>, StoreError> {
         let path = segment_path(&self.dir, head.number);
         let direct = if self.direct { self.disk.open_direct(&path).at("open", &path)? } else { None };
+        if direct.is_some() {
+            // What is read ahead of the records would have to be thrown away by the next direct write there.
+            file.expect_scattered_reads();
+        }
         let writer = Writer::new(file, direct, path, place)?;
         self.writes_directly.store(writer.is_direct(), Ordering::Relaxed);
         Ok(writer)
