@@ -396,8 +396,14 @@ impl World {
     /// Dead letters, what history forgot, and the acks since the last look.
     async fn read_letters(&mut self, n: usize) -> Result<(), Wrong> {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let letters = self.look_at(&network, Ledger::DeadLetters).await?;
-        let book = self.look_at(&network, Ledger::Network).await?;
+        let mut letters = self.look_at(&network, Ledger::DeadLetters).await?;
+        let mut book = self.look_at(&network, Ledger::Network).await?;
+        // While they are asked for, the log goes on: letters are compared with the tape of their own time.
+        while *network.head().borrow() != self.nets[n].oracle.head() {
+            self.read_tape(n).await?;
+            letters = self.look_at(&network, Ledger::DeadLetters).await?;
+            book = self.look_at(&network, Ledger::Network).await?;
+        }
         let text = |v: &serde_json::Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
         let letters: Vec<Letter> = letters["dead_letters"]
             .as_array()
