@@ -102,7 +102,7 @@ impl Listener {
                     continue;
                 }
             };
-            let Some((place, standing)) = places.take() else {
+            let Some((place, standing)) = places.take().await else {
                 tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };

@@ -8,9 +8,14 @@ use rialto_model::limits;
 use rialto_openagents::Standing;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Connections that are on their way out may take so many places more.
 const LEAVING_MAX: usize = 16;
+
+/// Whoever is on its way out is gone after this long, or a connection is refused.
+const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// All places of a listener.
 #[derive(Debug)]
@@ -18,6 +23,17 @@ pub(crate) struct Places {
     max: usize,
     unproved_max: usize,
     taken: Mutex<Taken>,
+    /// Somebody has left.
+    left: Notify,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// All are taken by those who have proved a credential.
+    Taken,
+    /// Too many are on their way out.
+    Leaving,
 }
 
 #[derive(Debug, Default)]
@@ -38,24 +54,40 @@ pub(crate) struct Place {
 impl Places {
     pub(crate) fn new(max: usize) -> Arc<Places> {
         let unproved_max = (max * limits::UNPROVED_CONNECTIONS_PERCENT_MAX / 100).max(1);
-        Arc::new(Places { max, unproved_max, taken: Mutex::default() })
+        Arc::new(Places { max, unproved_max, taken: Mutex::default(), left: Notify::new() })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for a connection; none if all are taken by those who have proved a credential.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<(Place, Standing)> {
-        let mut taken = self.taken();
-        if taken.unproved.len() >= self.unproved_max || taken.count >= self.max {
-            let first = taken.unproved.pop_first();
-            let room = if first.is_some() { self.max + LEAVING_MAX } else { self.max };
-            if let Some((_, standing)) = first {
-                standing.dismiss();
+    /// Takes a place for a connection; none if all are taken by those who have proved a credential. While a crowd is on its way out,
+    /// whoever comes waits until one of it is gone.
+    pub(crate) async fn take(self: &Arc<Self>) -> Option<(Place, Standing)> {
+        let begun = Instant::now();
+        loop {
+            let left = self.left.notified();
+            match self.try_take() {
+                Ok(taken) => return Some(taken),
+                Err(Why::Taken) => return None,
+                Err(Why::Leaving) => {
+                    let time_left = LEAVES_WITHIN.saturating_sub(begun.elapsed());
+                    tokio::time::timeout(time_left, left).await.ok()?;
+                }
             }
-            if taken.count >= room {
-                return None;
+        }
+    }
+
+    fn try_take(self: &Arc<Self>) -> Result<(Place, Standing), Why> {
+        let mut taken = self.taken();
+        if taken.count >= self.max + LEAVING_MAX {
+            return Err(if taken.unproved.is_empty() { Why::Taken } else { Why::Leaving });
+        }
+        if taken.unproved.len() >= self.unproved_max || taken.count >= self.max {
+            match taken.unproved.pop_first() {
+                Some((_, standing)) => standing.dismiss(),
+                None if taken.count >= self.max => return Err(Why::Taken),
+                None => {}
             }
         }
         let number = taken.next;
@@ -68,7 +100,7 @@ impl Places {
             }
         });
         taken.unproved.insert(number, standing.clone());
-        Some((Place { places: Arc::clone(self), number }, standing))
+        Ok((Place { places: Arc::clone(self), number }, standing))
     }
 }
 
@@ -77,6 +109,8 @@ impl Drop for Place {
         let mut taken = self.places.taken();
         taken.count = taken.count.saturating_sub(1);
         taken.unproved.remove(&self.number);
+        drop(taken);
+        self.places.left.notify_one();
     }
 }
 
@@ -95,11 +129,11 @@ mod tests {
     fn whoever_came_first_and_proved_nothing_leaves_for_whoever_comes() {
         let places = Places::new(20);
         let most = 20 * limits::UNPROVED_CONNECTIONS_PERCENT_MAX / 100;
-        let held: Vec<(Place, Standing)> = (0..=most).map(|_| places.take().unwrap()).collect();
+        let held: Vec<(Place, Standing)> = (0..=most).map(|_| places.try_take().unwrap()).collect();
         assert!(is_dismissed(&held[0].1), "the first one leaves");
         assert!(!held.iter().skip(1).any(|(_, standing)| is_dismissed(standing)), "there is room for a part of them");
         held[1].1.prove();
-        let more = [places.take().unwrap(), places.take().unwrap()];
+        let more = [places.try_take().unwrap(), places.try_take().unwrap()];
         assert!(!is_dismissed(&held[1].1), "it has proved a credential, and its place is its own");
         assert!(is_dismissed(&held[2].1) && !is_dismissed(&held[3].1), "the oldest of the others leaves");
         drop((held, more));
@@ -111,12 +145,27 @@ mod tests {
     fn all_places_can_be_taken_by_those_who_proved_a_credential_and_by_nobody_else() {
         let places = Places::new(10);
         let members: Vec<(Place, Standing)> =
-            (0..10).map(|_| places.take().unwrap()).inspect(|m| m.1.prove()).collect();
-        assert!(places.take().is_none(), "all are taken");
+            (0..10).map(|_| places.try_take().unwrap()).inspect(|m| m.1.prove()).collect();
+        assert_eq!(places.try_take().unwrap_err(), Why::Taken, "all are taken");
         assert!(!members.iter().any(|(_, standing)| is_dismissed(standing)));
         drop(members);
         // A crowd that is slow to leave is bounded too.
-        let crowd: Vec<_> = (0..100).map(|_| places.take()).collect();
+        let crowd: Vec<_> = (0..100).map(|_| places.try_take()).collect();
         assert!(crowd.iter().flatten().count() <= 10 + LEAVING_MAX);
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_behind_a_crowd_waits_until_it_leaves() {
+        let places = Places::new(10);
+        let mut crowd: Vec<_> = (0..100).map_while(|_| places.try_take().ok()).collect();
+        assert_eq!(places.try_take().unwrap_err(), Why::Leaving);
+        let coming = tokio::spawn({
+            let places = places.clone();
+            async move { places.take().await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        assert!(!coming.is_finished());
+        crowd.pop();
+        assert!(coming.await.unwrap(), "one has left");
     }
 }
