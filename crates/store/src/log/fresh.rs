@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Memory kept at most; more only if one group is larger.
 const BYTES_MAX: usize = 16 << 20;
 /// Groups kept at most.
-const PIECES_MAX: usize = 64;
+const PIECES_MAX: usize = 32;
 
 /// The records of one group, where they lie in the segment, and the memory they are in.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::error::{At as _, StoreError};
 /// Memory above this size is not used again: more than a group takes, unless one batch is larger.
 const MEMORY_KEPT: usize = 6 << 20;
 /// Memory is had in pieces of this size.
-const MEMORY_STEP: usize = 16 << 10;
+const MEMORY_STEP: usize = 4 << 10;
 
 /// A flushed write of at most so many bytes, into space that was reserved and never written, takes zeros along behind
 /// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
