@@ -245,7 +245,8 @@ impl World {
                 let client = &mut net.clients[c];
                 match &answer.result {
                     Ok(_) => {
-                        if session.is_some() {
+                        // A session that goes on is what it was made with.
+                        if session.is_some() && session != client.session {
                             client.named_session = named;
                         }
                         client.session = session.or(client.session.take());
