@@ -56,7 +56,7 @@ pub const WINDOW_DEFAULT: usize = 256;
 pub const WINDOW_MAX: usize = 4096;
 /// Ids in one ack; more is `too_large`.
 pub const ACK_IDS_MAX: usize = 4096;
-/// Acks of one network whose ids are being looked up in the store; more are `rate_limited`.
+/// Members of one network whose acks are being looked up in the store; acks of others are `rate_limited` then.
 pub const ACKS_LOOKED_UP_MAX: usize = 256;
 /// Events a client may have unanswered on one stream before the server stops reading.
 pub const UNANSWERED_EVENTS_MAX: usize = 8192;

@@ -256,6 +256,8 @@ impl<D: Disk> Log<D> {
     /// Writes what is gathered, and flushes all there is if `flush`.
     fn write(&mut self, flush: bool) -> Result<(), StoreError> {
         self.writer.write(flush, &self.view.overwritten)?;
+        // A file system may refuse direct writes at the first one.
+        self.view.writes_directly.store(self.writer.is_direct(), Ordering::Relaxed);
         if flush {
             self.durable = self.last_lsn;
         }

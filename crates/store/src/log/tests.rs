@@ -510,7 +510,7 @@ fn a_file_system_that_takes_no_direct_writes_after_all_is_written_through_the_pa
         disk.fail(Call::Write, 0, io::ErrorKind::InvalidInput, false);
     }
     commit(&mut log, 4..=6, Flush::Sync);
-    assert!(!log.writer.is_direct());
+    assert!(!log.writer.is_direct() && !log.view().writes_directly.load(Ordering::Relaxed), "and doctor says so");
     commit(&mut log, 7..=9, Flush::Sync);
     disk.crash();
     assert_eq!(seqs(&open(&disk, 2).unwrap().log), (1..=9).collect::<Vec<u64>>());
