@@ -5,9 +5,11 @@
 //! answers, the same pushes, the same bytes on disk, every time.
 //! Not here: sockets and processes (the tests of the real binary), wire forms (the faces' own tests).
 
+mod admin;
 pub mod bugs;
 mod checks;
 mod client;
+mod joins;
 mod life;
 mod mods;
 mod observe;

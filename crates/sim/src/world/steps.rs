@@ -1,13 +1,13 @@
 //! Doing: what each step of a script means.
 
-use super::client::{ACK_ID, Acked, Call, Frame, Stream, host, stranger};
+use super::client::{ACK_ID, Acked, Call, Frame};
+use super::joins::JoinWish;
 use super::life::End;
-use super::oracle::{Delivered, Input, Want, Wrong, wrong};
-use super::rights::{self, Shown};
-use super::script::{ADDRESSES, Act, Admin, CHANNELS, GROUPS, NAMES, Step, Target, Trouble, What, Which, skills};
+use super::oracle::{Input, Want, Wrong, wrong};
+use super::script::{ADDRESSES, Act, CHANNELS, GROUPS, Step, Target, Trouble, What, Which};
 use super::{Net, World};
-use rialto_model::{ErrorCode, Role, Visibility};
-use rialto_node::{AdminOp, Dnd, Network, Texts, Wishes};
+use rialto_model::{ErrorCode, Visibility};
+use rialto_node::Texts;
 use rialto_store::disk::fault::Call as DiskCall;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -16,17 +16,6 @@ use std::io::ErrorKind;
 const UNREAD_MS_MAX: u64 = 6 * 3_600_000;
 /// Sessions without a stream end after this long.
 const SESSION_IDLE_MS: u64 = 24 * 3_600_000;
-
-/// How somebody joins.
-#[derive(Clone, Copy)]
-struct JoinWish {
-    stream: bool,
-    keep: bool,
-    observer: bool,
-    resume: bool,
-    replay: bool,
-    named: bool,
-}
 
 impl World {
     /// Does one step; gives why the process ended, if it did.
@@ -124,114 +113,6 @@ impl World {
         };
         let handle = tokio::spawn(async move { network.emit(&caller, texts).await });
         client.calls.push(Call::Emit(handle, notes));
-    }
-
-    async fn join(&mut self, n: usize, c: usize, wish: JoinWish, window: usize) -> Result<(), Wrong> {
-        // A client has one stream at a time.
-        self.hang_up(n, c);
-        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let address = self.nets[n].clients[c].address;
-        let named = !address.starts_with("human:") && (wish.named || self.nets[n].clients[c].named);
-        if named && !self.has_own_token(n, c, &network).await? {
-            return Ok(());
-        }
-        let own = || Shown { label: address, credentials: json!({ "token": rights::own_secret(address) }) };
-        self.join_with(n, c, wish, window, named.then(own)).await
-    }
-
-    /// A client begins another session with what it shows for its own name.
-    pub(crate) async fn join_showing(&mut self, n: usize, c: usize, shown: Shown) -> Result<(), Wrong> {
-        self.hang_up(n, c);
-        let wish = JoinWish { stream: true, keep: false, observer: false, resume: false, replay: false, named: true };
-        self.join_with(n, c, wish, 4, Some(shown)).await
-    }
-
-    async fn join_with(
-        &mut self,
-        n: usize,
-        c: usize,
-        wish: JoinWish,
-        window: usize,
-        shown: Option<Shown>,
-    ) -> Result<(), Wrong> {
-        let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let named = shown.is_some();
-        let sent_at = self.now();
-        let net = &mut self.nets[n];
-        // A name that a renamed member had is nobody's to join under.
-        if net.oracle.leads_elsewhere(net.clients[c].address) {
-            return Ok(());
-        }
-        let person = net.clients[c].address.starts_with("human:");
-        // What an observer's session may do stays so while it goes on: its client begins another one.
-        let capped = net.clients[c].capped;
-        // A session that was made with less than its own token is not what it wants to go on with.
-        let keep = wish.keep && !capped && named == net.clients[c].named_session.is_some();
-        let wish = JoinWish { observer: wish.observer && !person, keep, ..wish };
-        net.clients[c].named = named;
-        net.clients[c].capped = wish.observer;
-        // A person's name is the person's from its first session on: the operator's word brings her back.
-        let by = if person { host() } else { stranger() };
-        let client = &mut net.clients[c];
-        let lane = client.lane();
-        let k = net.oracle.next_input();
-        let last = client.seen.keys().next_back().copied().filter(|_| wish.resume).unwrap_or(0);
-        let mut payload = json!({ "k": k, "window": window, "capabilities": skills(client.address) });
-        let map = payload.as_object_mut();
-        if let Some(map) = map {
-            if wish.observer {
-                map.insert("role".into(), json!("observer"));
-            }
-            if !person {
-                let credentials = shown.as_ref().map(|shown| shown.credentials.clone());
-                map.insert("credentials".into(), credentials.unwrap_or_else(|| json!({ "token": rights::TOKEN })));
-            }
-            if let Some(session) = client.session.as_ref().filter(|_| wish.keep) {
-                map.insert("session_id".into(), json!(session));
-            }
-            if last > 0 {
-                map.insert("resume_after".into(), json!(format!("seq:{last}")));
-            }
-            if wish.replay {
-                map.insert("replay".into(), json!(true));
-            }
-        }
-        let input = Input {
-            id: Some(format!("join-{k}")),
-            ..Input::new(client.address, "network.agent.join", "core", &payload, sent_at, lane)
-        };
-        let text = frame(&input, None);
-        net.oracle.sending(input);
-        let note = Frame::Join { k, resume: last, named: shown.map(|shown| shown.label) };
-        if wish.stream {
-            let view = Delivered {
-                address: client.address.to_owned(),
-                window,
-                from: last,
-                sent: Default::default(),
-                attentive: true,
-                replay: wish.replay,
-                opened: net.oracle.looks,
-            };
-            let mut opened = Stream::new(&network, view);
-            opened.waiting.push_back(note);
-            opened.send_as(&by, &network, Texts::from(text)).await;
-            client.stream = Some(opened);
-            client.had_stream = true;
-        } else {
-            let handle = tokio::spawn(async move { network.emit(&by, Texts::from(text)).await });
-            client.calls.push(Call::Emit(handle, vec![note]));
-        }
-        self.settle().await
-    }
-
-    /// Closes a stream and says so.
-    async fn close(&mut self, n: usize, c: usize) {
-        let connection = self.nets[n].clients[c].stream.as_ref().map(|s| s.connection);
-        self.hang_up(n, c);
-        if let (Some(connection), Some(network)) = (connection, self.nets[n].handle.clone()) {
-            network.close_stream(connection).await;
-        }
     }
 
     /// One `network.*` act of a client.
@@ -457,114 +338,6 @@ impl World {
         }
     }
 
-    async fn admin(&mut self, n: usize, op: Admin) -> Result<(), Wrong> {
-        self.observe().await?;
-        let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(()) };
-        let (real, told): (AdminOp, Told) = match op {
-            Admin::Role(who, role) => {
-                let address = self.nets[n].clients[who % 6].address;
-                let wire = Role::from_wire(role).unwrap_or(Role::Member);
-                (AdminOp::Role(address.to_owned(), wire), Box::new(move |net| net.oracle.role(address, role)))
-            }
-            Admin::Remove(who) => {
-                let c = who % 6;
-                let address = self.nets[n].clients[c].address;
-                let op = AdminOp::Remove(address.to_owned());
-                let told = move |net: &mut Net| {
-                    net.oracle.removed(address);
-                    net.clients[c].session = None;
-                    net.clients[c].seen.clear();
-                };
-                (op, Box::new(told))
-            }
-            Admin::Group(g, bits) => {
-                let members = (0..6).filter(|i| bits & (1 << i) != 0).map(|i| ADDRESSES[i].to_owned());
-                let members: Vec<String> = members.collect();
-                let name = GROUPS[g % 2];
-                let told = members.clone();
-                (AdminOp::SetGroup(name.to_owned(), members), Box::new(move |net| net.oracle.set_group(name, &told)))
-            }
-            Admin::DeleteGroup(g) => {
-                let name = GROUPS[g % 2];
-                (AdminOp::DeleteGroup(name.to_owned()), Box::new(move |net| net.oracle.delete_group(name)))
-            }
-            Admin::Status(status) => {
-                (AdminOp::Settings(json!({ "status": status })), Box::new(move |net| net.oracle.status(status)))
-            }
-            Admin::Redact(nth) => {
-                let head = self.nets[n].oracle.head();
-                if head == 0 {
-                    return Ok(());
-                }
-                return self.redact(n, network, 1 + nth % head).await;
-            }
-            Admin::Mute(who, channel, on) => {
-                let (address, name) = (self.nets[n].clients[who % 6].address, CHANNELS[channel % 4]);
-                let (list, none) = (vec![name.to_owned()], Vec::new());
-                let (mute, unmute) = if on { (list, none) } else { (none, list) };
-                let op = AdminOp::Member(address.to_owned(), Wishes { mute, unmute, ..Wishes::default() });
-                (op, Box::new(move |net| net.oracle.mute(address, name, on)))
-            }
-            Admin::Quiet(who, on) => {
-                let address = self.nets[n].clients[who % 6].address;
-                let wishes = Wishes { dnd: Some(if on { Dnd::On } else { Dnd::Off }), ..Wishes::default() };
-                (AdminOp::Member(address.to_owned(), wishes), Box::new(move |net| net.oracle.quiet(address, on)))
-            }
-            Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
-            Admin::Revoke => return self.revoke(n, network).await,
-            Admin::RevokeOwn(who) => return self.revoke_own(n, who, network).await,
-            Admin::Visit(who, invited) => return self.visit(n, who % 6, invited, network).await,
-            Admin::MaxPending(max) => {
-                let op = AdminOp::Settings(json!({ "max_pending": max }));
-                (op, Box::new(move |net| net.oracle.rules.max_pending = max))
-            }
-        };
-        let result = self.drive(async move { network.admin(real).await }).await?;
-        self.note(&format!("admin: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
-        if result.is_ok() {
-            told(&mut self.nets[n]);
-        }
-        self.observe().await
-    }
-
-    /// Everything of a member follows it to its new name.
-    async fn rename(&mut self, n: usize, c: usize, name: &'static str, network: Network) -> Result<(), Wrong> {
-        let client = &self.nets[n].clients[c];
-        let waits = !client.calls.is_empty() || client.stream.as_ref().is_some_and(|s| !s.waiting.is_empty());
-        // A client that is no member now comes back under its own name.
-        let claimed = self.nets[n].clients.iter().any(|c| c.address == name) && !self.nets[n].oracle.is_taken(name);
-        if waits || claimed || self.nets[n].shaky {
-            return Ok(());
-        }
-        let old = client.address;
-        let op = AdminOp::Member(old.to_owned(), Wishes { name: Some(name.to_owned()), ..Wishes::default() });
-        let result = self.drive(async move { network.admin(op).await }).await?;
-        self.note(&format!("{old} becomes {name}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
-        let net = &mut self.nets[n];
-        net.oracle.renamed(old, name, result.is_ok())?;
-        if result.is_ok() {
-            net.clients[c].address = name;
-            if let Some(stream) = net.clients[c].stream.as_mut() {
-                stream.view.address = name.to_owned();
-            }
-            let acks = net.lazy.iter_mut().chain(&mut net.doubts);
-            acks.filter(|acked| acked.address == old).for_each(|acked| acked.address = name.to_owned());
-        }
-        self.observe().await
-    }
-
-    async fn redact(&mut self, n: usize, network: Network, seq: u64) -> Result<(), Wrong> {
-        let id = format!("seq:{seq}");
-        let result = self.drive(async move { network.redact(&id).await }).await?;
-        self.note(&format!("redact {seq}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
-        self.nets[n].oracle.redacted(seq, result.is_ok());
-        let copies = result.ok().and_then(|answer| answer["copies"].as_array().cloned()).unwrap_or_default();
-        for seq in copies.iter().filter_map(serde_json::Value::as_u64) {
-            self.nets[n].oracle.redacted(seq, false);
-        }
-        Ok(())
-    }
-
     async fn read(&mut self, n: usize, c: usize, form: u8, page: usize) -> Result<(), Wrong> {
         self.observe().await?;
         if self.trouble {
@@ -648,11 +421,8 @@ impl World {
     }
 }
 
-/// What the oracle is told when an operator's act was done.
-type Told = Box<dyn FnOnce(&mut Net)>;
-
 /// The bytes of an event.
-fn frame(input: &Input, receipt: Option<bool>) -> String {
+pub(crate) fn frame(input: &Input, receipt: Option<bool>) -> String {
     let mut metadata = Value::Object(input.metadata.clone());
     if let Some(map) = metadata.as_object_mut() {
         if let Some(to) = &input.to {
