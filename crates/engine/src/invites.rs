@@ -329,7 +329,9 @@ pub(crate) fn end(
 /// Applies a use, or the end.
 pub(crate) fn used(state: &mut State, id: &str, ended: bool) {
     let Some(invite) = state.book.invites.get_mut(id) else { return };
-    invite.uses_left -= invite.uses_left.min(1);
+    if ended || !crate::bugs::on("invitation is never used up") {
+        invite.uses_left -= invite.uses_left.min(1);
+    }
     if ended || invite.uses_left == 0 {
         let by = invite.inviter;
         state.book.invites.remove(id);

@@ -114,6 +114,7 @@ fn join(who: usize, stream: bool) -> Step {
         resume: false,
         replay: false,
         named: false,
+        compat: false,
     }
 }
 
@@ -130,6 +131,8 @@ fn world(persistence: bool, steps: Vec<Step>) -> Script {
         max_events: None,
         os: false,
         closed: false,
+        token_manages: false,
+        guests: false,
     };
     Script {
         seed: 1,

@@ -8,13 +8,49 @@ use rialto_node::{AdminOp, Dnd, Network, Wishes};
 use serde_json::json;
 
 /// What the oracle is told when an operator's act was done.
-type Told = Box<dyn FnOnce(&mut Net)>;
+pub(crate) type Told = Box<dyn FnOnce(&mut Net)>;
 
 impl World {
     pub(crate) async fn admin(&mut self, n: usize, op: Admin) -> Result<(), Wrong> {
         self.observe().await?;
         let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(()) };
-        let (real, told): (AdminOp, Told) = match op {
+        match op {
+            Admin::Redact(nth) => {
+                let head = self.nets[n].oracle.head();
+                if head == 0 {
+                    return Ok(());
+                }
+                return self.redact(n, network, 1 + nth % head).await;
+            }
+            Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
+            Admin::Revoke => return self.revoke(n, network).await,
+            Admin::RevokeOwn(who) => return self.revoke_own(n, who, network).await,
+            Admin::Visit(who, invited) => return self.visit(n, who % 6, invited, network).await,
+            Admin::Role(..)
+            | Admin::Remove(_)
+            | Admin::Group(..)
+            | Admin::DeleteGroup(_)
+            | Admin::Status(_)
+            | Admin::MaxPending(_)
+            | Admin::Mute(..)
+            | Admin::Quiet(..)
+            | Admin::TokenManages(_) => {}
+        }
+        let Some((real, told)) = self.plain(n, op) else { return Ok(()) };
+        let result = self.drive(async move { network.admin(real).await }).await?;
+        self.note(&format!("admin: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
+        if result.is_ok() {
+            told(&mut self.nets[n]);
+        }
+        self.observe().await
+    }
+
+    /// An act that is one change of the network, and what the oracle is told when it is done; nothing for one that is more.
+    pub(crate) fn plain(&self, n: usize, op: Admin) -> Option<(AdminOp, Told)> {
+        let plain: (AdminOp, Told) = match op {
+            Admin::Redact(_) | Admin::Rename(..) | Admin::Revoke | Admin::RevokeOwn(_) | Admin::Visit(..) => {
+                return None;
+            }
             Admin::Role(who, role) => {
                 let address = self.nets[n].clients[who % 6].address;
                 let wire = Role::from_wire(role).unwrap_or(Role::Member);
@@ -45,13 +81,6 @@ impl World {
             Admin::Status(status) => {
                 (AdminOp::Settings(json!({ "status": status })), Box::new(move |net| net.oracle.status(status)))
             }
-            Admin::Redact(nth) => {
-                let head = self.nets[n].oracle.head();
-                if head == 0 {
-                    return Ok(());
-                }
-                return self.redact(n, network, 1 + nth % head).await;
-            }
             Admin::Mute(who, channel, on) => {
                 let (address, name) = (self.nets[n].clients[who % 6].address, CHANNELS[channel % 4]);
                 let (list, none) = (vec![name.to_owned()], Vec::new());
@@ -64,21 +93,16 @@ impl World {
                 let wishes = Wishes { dnd: Some(if on { Dnd::On } else { Dnd::Off }), ..Wishes::default() };
                 (AdminOp::Member(address.to_owned(), wishes), Box::new(move |net| net.oracle.quiet(address, on)))
             }
-            Admin::Rename(who, name) => return self.rename(n, who % 6, NAMES[name % 5], network).await,
-            Admin::Revoke => return self.revoke(n, network).await,
-            Admin::RevokeOwn(who) => return self.revoke_own(n, who, network).await,
-            Admin::Visit(who, invited) => return self.visit(n, who % 6, invited, network).await,
+            Admin::TokenManages(on) => {
+                let op = AdminOp::Settings(json!({ "token_manages": on }));
+                (op, Box::new(move |net| net.oracle.rules.token_manages = on))
+            }
             Admin::MaxPending(max) => {
                 let op = AdminOp::Settings(json!({ "max_pending": max }));
                 (op, Box::new(move |net| net.oracle.rules.max_pending = max))
             }
         };
-        let result = self.drive(async move { network.admin(real).await }).await?;
-        self.note(&format!("admin: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
-        if result.is_ok() {
-            told(&mut self.nets[n]);
-        }
-        self.observe().await
+        Some(plain)
     }
 
     /// Everything of a member follows it to its new name.

@@ -174,6 +174,8 @@ pub(crate) struct Client {
     pub(crate) named: bool,
     /// Its session was made with the token of this label, which was for the name it had then.
     pub(crate) named_session: Option<&'static str>,
+    /// Its session was made with the invitation of this id.
+    pub(crate) invited: Option<String>,
     pub(crate) calls: Vec<Call>,
     /// Plain events it sent, by number.
     pub(crate) sent: Vec<usize>,
@@ -196,6 +198,7 @@ impl Client {
             capped: false,
             named: false,
             named_session: None,
+            invited: None,
             calls: Vec::new(),
             sent: Vec::new(),
             bytes: BTreeMap::new(),

@@ -6,8 +6,9 @@ use super::oracle::{Delivered, Input, Wrong};
 use super::rights::{self, Shown};
 use super::script::skills;
 use super::steps::frame;
-use rialto_node::Texts;
+use rialto_node::{Caller, Dialect, Texts};
 use serde_json::json;
+use std::sync::Arc;
 
 /// How somebody joins.
 #[derive(Clone, Copy)]
@@ -18,6 +19,7 @@ pub(crate) struct JoinWish {
     pub(crate) resume: bool,
     pub(crate) replay: bool,
     pub(crate) named: bool,
+    pub(crate) compat: bool,
 }
 
 impl World {
@@ -30,14 +32,23 @@ impl World {
         if named && !self.has_own_token(n, c, &network).await? {
             return Ok(());
         }
-        let own = || Shown { label: address, credentials: json!({ "token": rights::own_secret(address) }) };
+        let own =
+            || Shown { label: address, credentials: json!({ "token": rights::own_secret(address) }), observer: false };
         self.join_with(n, c, wish, window, named.then(own)).await
     }
 
     /// A client begins another session with what it shows for its own name.
     pub(crate) async fn join_showing(&mut self, n: usize, c: usize, shown: Shown) -> Result<(), Wrong> {
         self.hang_up(n, c);
-        let wish = JoinWish { stream: true, keep: false, observer: false, resume: false, replay: false, named: true };
+        let wish = JoinWish {
+            stream: true,
+            keep: false,
+            observer: false,
+            resume: false,
+            replay: false,
+            named: true,
+            compat: false,
+        };
         self.join_with(n, c, wish, 4, Some(shown)).await
     }
 
@@ -64,9 +75,11 @@ impl World {
         let keep = wish.keep && !capped && named == net.clients[c].named_session.is_some();
         let wish = JoinWish { observer: wish.observer && !person, keep, ..wish };
         net.clients[c].named = named;
-        net.clients[c].capped = wish.observer;
+        net.clients[c].capped = wish.observer || shown.as_ref().is_some_and(|shown| shown.observer);
         // A person's name is the person's from its first session on: the operator's word brings her back.
         let by = if person { host() } else { stranger() };
+        let by =
+            if wish.compat { Arc::new(Caller { dialect: Some(Dialect::Compat), ..Caller::clone(&by) }) } else { by };
         let client = &mut net.clients[c];
         let lane = client.lane();
         let k = net.oracle.next_input();
@@ -74,6 +87,10 @@ impl World {
         let mut payload = json!({ "k": k, "window": window, "capabilities": skills(client.address) });
         let map = payload.as_object_mut();
         if let Some(map) = map {
+            if wish.compat {
+                // Clients of workspace servers read the log, unless they say that they want mail.
+                map.insert("receive".into(), json!("queue"));
+            }
             if wish.observer {
                 map.insert("role".into(), json!("observer"));
             }
@@ -93,6 +110,7 @@ impl World {
         }
         let input = Input {
             id: Some(format!("join-{k}")),
+            compat: wish.compat,
             ..Input::new(client.address, "network.agent.join", "core", &payload, sent_at, lane)
         };
         let text = frame(&input, None);

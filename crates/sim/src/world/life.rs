@@ -150,6 +150,7 @@ impl World {
                 durability: plan.durability(),
                 delivery: if plan.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
                 mods: Some(mods.map(str::to_owned).collect()),
+                token_manages: plan.token_manages,
                 ..CreateNetwork::named(&format!("net{n}"), preset)
             };
             let made = self.drive(async move { node.create_network(wish).await }).await?;
@@ -177,6 +178,13 @@ impl World {
                     .map_err(|fault| Wrong { check: "world", what: fault.to_string() })?;
                 config.config.insert("max_events".into(), json!(max));
                 config.config.insert("purge_interval_s".into(), json!(60));
+                ops.push(AdminOp::SetMod(config));
+            }
+            if plan.guests {
+                // It is there for invitations, and for nothing else of a workspace.
+                let mut config = rialto_node::standard_mod("workspace")
+                    .map_err(|fault| Wrong { check: "world", what: fault.to_string() })?;
+                config.intercepts = vec!["workspace.invitation.*".to_owned()];
                 ops.push(AdminOp::SetMod(config));
             }
             for op in ops {

@@ -9,8 +9,10 @@ mod admin;
 pub mod bugs;
 mod checks;
 mod client;
+mod guests;
 mod joins;
 mod life;
+mod manage;
 mod mods;
 mod observe;
 pub mod oracle;
@@ -28,6 +30,8 @@ mod work;
 
 pub use oracle::Wrong;
 pub use script::{Script, Step};
+
+pub(crate) use rights::TOKEN;
 
 use client::Client;
 use life::End;
@@ -74,7 +78,7 @@ pub struct Counts {
 }
 
 /// One network and everybody in it.
-struct Net {
+pub(crate) struct Net {
     id: String,
     handle: Option<Network>,
     oracle: Oracle,
@@ -227,5 +231,7 @@ fn rules(plan: &script::NetPlan, network: &str) -> Rules {
         max_attempts: plan.max_attempts,
         max_events: plan.max_events.filter(|_| plan.persistence),
         status: "active",
+        token_manages: plan.token_manages,
+        guests: plan.guests,
     }
 }

@@ -27,6 +27,8 @@ impl World {
     /// Time passes for everybody.
     pub(crate) async fn pass(&mut self, ms: u64) {
         self.clock.pass(ms);
+        let wall = self.clock.now().wall;
+        self.nets.iter_mut().for_each(|net| net.oracle.wall_is(wall));
         tokio::time::advance(Duration::from_millis(ms)).await;
         Self::breathe().await;
     }
@@ -232,7 +234,10 @@ impl World {
         let session = answer.session_id.as_deref().map(str::to_owned);
         let net = &mut self.nets[n];
         match frame {
-            Frame::Event(k) => net.known(k, &answer.result),
+            Frame::Event(k) => {
+                net.hears_code(answer);
+                net.known(k, &answer.result)
+            }
             Frame::Leave(k) => {
                 if answer.result.is_ok() {
                     net.clients[c].session = None;
@@ -242,12 +247,14 @@ impl World {
             }
             Frame::Join { k, resume, named } => {
                 let since = net.oracle.next_input();
+                let invited = net.invitation_of_join(k);
                 let client = &mut net.clients[c];
                 match &answer.result {
                     Ok(_) => {
                         // A session that goes on is what it was made with.
                         if session.is_some() && session != client.session {
                             client.named_session = named;
+                            client.invited = invited;
                         }
                         client.session = session.or(client.session.take());
                         if let Some(stream) = client.stream.as_mut() {
@@ -316,6 +323,7 @@ impl World {
                 self.nets[n].oracle.begins_again();
             }
             self.read_tape(n).await?;
+            self.guests_end(n).await?;
             self.nets[n].oracle.shown_is_committed()?;
             self.read_letters(n).await?;
             self.compare_pushes(n)?;
@@ -363,6 +371,7 @@ impl World {
             }
             self.compare_search(n).await?;
             self.try_names(n).await?;
+            self.guests_go_on(n).await?;
         }
         self.index_catches_up().await?;
         self.compare_states().await
@@ -390,6 +399,7 @@ impl World {
             }
         }
         self.nets[n].oracle.work_is_whole()?;
+        self.nets[n].oracle.makers_were_told()?;
         self.nets[n].oracle.observers_saw_what_is()?;
         self.nets[n].oracle.all_acknowledged_is_there()
     }

@@ -13,16 +13,18 @@ use std::sync::Arc;
 /// The token that agents join with.
 pub(crate) const TOKEN: &str = "the token of every world";
 /// A token for observers.
-const NARROWED: &str = "the token of who only looks";
-const LABEL: &str = "all";
+pub(crate) const NARROWED: &str = "the token of who only looks";
+pub(crate) const LABEL: &str = "all";
+/// The label of the token of one network.
+pub(crate) const LOCAL: &str = "here";
 /// A token whose time is over.
 const PAST: &str = "the token of yesterday";
 /// A token that was revoked.
-const GONE: &str = "the token that was taken back";
+pub(crate) const GONE: &str = "the token that was taken back";
 /// The label of a token that ends soon.
 pub(crate) const BRIEF: &str = "brief";
 /// What the session that came by an invitation is said to be made with: no token has this label.
-const INVITED: &str = "an invitation";
+pub(crate) const INVITED: &str = "an invitation";
 
 /// The token of one network.
 pub(crate) fn local_secret(n: usize) -> String {
@@ -41,6 +43,8 @@ pub(crate) struct Shown {
     pub(crate) label: &'static str,
     /// As the join says it.
     pub(crate) credentials: Value,
+    /// It gives an observer's session.
+    pub(crate) observer: bool,
 }
 
 /// The token for one name.
@@ -48,7 +52,7 @@ pub(crate) fn own_secret(address: &str) -> String {
     format!("the token of {address} alone")
 }
 
-fn token(label: &str, secret: &str) -> Token {
+pub(crate) fn token(label: &str, secret: &str) -> Token {
     Token::whole(label, sha256(secret), 0)
 }
 
@@ -58,7 +62,7 @@ impl World {
         vec![
             AdminOp::AddToken(token(LABEL, TOKEN)),
             AdminOp::AddToken(Token { role: Some(Role::Observer), ..token("eyes", NARROWED) }),
-            AdminOp::AddToken(token("here", &local_secret(n))),
+            AdminOp::AddToken(token(LOCAL, &local_secret(n))),
             AdminOp::AddToken(Token { expires_at: Some(1), ..token("past", PAST) }),
             AdminOp::AddToken(token("gone", GONE)),
             AdminOp::RevokeToken("gone".to_owned()),
@@ -101,7 +105,12 @@ impl World {
     }
 
     /// Tries to join as somebody; gives the code it is refused with.
-    async fn try_join(&mut self, network: &Network, who: &str, credentials: Value) -> Result<Option<ErrorCode>, Wrong> {
+    pub(crate) async fn try_join(
+        &mut self,
+        network: &Network,
+        who: &str,
+        credentials: Value,
+    ) -> Result<Option<ErrorCode>, Wrong> {
         let payload = json!({ "agent_id": who, "credentials": credentials });
         let text = json!({ "type": "network.agent.join", "source": who, "target": "core", "payload": payload });
         let (network, text) = (network.clone(), text.to_string());
@@ -111,7 +120,7 @@ impl World {
     }
 
     /// Whether a refusal can have no other reason than rights.
-    fn is_calm(&self, n: usize, network: &Network) -> bool {
+    pub(crate) fn is_calm(&self, n: usize, network: &Network) -> bool {
         let active = self.nets[n].oracle.rules.status == "active" && !self.nets[n].oracle.had_mods();
         active && !self.trouble && !self.nets[n].shaky && network.is_ready()
     }
@@ -130,7 +139,7 @@ impl World {
                 continue;
             }
             // A name that was proved is not had for the network's token.
-            let owned = client.address.starts_with("human:") || client.named_session.is_some();
+            let owned = self.nets[n].oracle.is_owned(client.address);
             let weaker = if owned { whole.clone() } else { json!({ "token": NARROWED }) };
             tries.push((client.address.to_owned(), weaker));
         }
@@ -140,7 +149,23 @@ impl World {
                 came => return wrong("rights", format!("somebody else joins as {who}: {came:?}")),
             }
         }
+        self.try_claims(n, &network).await?;
         self.try_doors(n, &network).await
+    }
+
+    /// Whoever holds the network's token and names a member speaks for it only if the member speaks so itself.
+    async fn try_claims(&mut self, n: usize, network: &Network) -> Result<(), Wrong> {
+        let strict = |address: &&str| self.nets[n].oracle.is_taken(address) && !self.nets[n].oracle.is_lax(address);
+        let addresses: Vec<&str> = self.nets[n].clients.iter().map(|client| client.address).filter(strict).collect();
+        for address in addresses {
+            let caller = Caller { claimed: Some(address.into()), ..Caller::clone(&bearer(&local_secret(n))) };
+            let (network, caller) = (network.clone(), Arc::new(caller));
+            let me = self.drive(async move { network.me(&caller).await }).await?;
+            if me.as_ref().err().map(|fault| fault.code) != Some(ErrorCode::Unauthenticated) {
+                return wrong("rights", format!("the network's token speaks for {address}: {me:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Somebody comes back under its own name with what does not last: a token that ends soon, or an invitation that is taken back.
@@ -167,7 +192,7 @@ impl World {
             (AdminOp::RevokeToken(BRIEF.to_owned()), json!({ "token": BRIEF }))
         };
         let label = if invited { INVITED } else { BRIEF };
-        self.join_showing(n, c, Shown { label, credentials }).await?;
+        self.join_showing(n, c, Shown { label, credentials, observer: false }).await?;
         self.observe().await?;
         if !invited {
             self.pass(1_100).await;
@@ -224,18 +249,24 @@ impl World {
         {
             return Ok(());
         }
+        self.sessions_end(n, &network).await?;
+        self.observe().await
+    }
+
+    /// Of every session made with the token that agents joined with nothing is left; no other is touched.
+    pub(crate) async fn sessions_end(&mut self, n: usize, network: &Network) -> Result<(), Wrong> {
         for c in 0..self.nets[n].clients.len() {
             let client = &self.nets[n].clients[c];
             if client.address.starts_with("human:") || client.session.is_none() {
                 continue;
             }
             if client.named_session.is_some() {
-                self.goes_on(n, c, &network).await?;
+                self.goes_on(n, c, network).await?;
             } else {
-                self.is_over(n, c, &network).await?;
+                self.is_over(n, c, network).await?;
             }
         }
-        self.observe().await
+        Ok(())
     }
 
     /// The token for one member's name is revoked: the session made with it is over.
@@ -260,24 +291,24 @@ impl World {
     }
 
     /// The session of a client whose credential is untouched is what it was, unless the client left unheard.
-    async fn goes_on(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
+    pub(crate) async fn goes_on(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
         let Some(caller) = self.nets[n].clients[c].caller() else { return Ok(()) };
         let network = network.clone();
         let me = self.drive(async move { network.me(&caller).await }).await?;
         match me.err().map(|fault| fault.code) {
             Some(ErrorCode::InvalidToken) => {
                 let address = self.nets[n].clients[c].address;
-                wrong("rights", format!("{address} lost the session it made with its own token, which nobody revoked"))
+                wrong("rights", format!("{address} lost its session, and nobody ended what it was made with"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Nothing is left of a session whose credential was revoked.
-    async fn is_over(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
+    /// Nothing is left of a session whose credential has ended.
+    pub(crate) async fn is_over(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
         let client = &self.nets[n].clients[c];
         if client.stream.as_ref().is_some_and(|stream| stream.listening && stream.joined) {
-            let what = format!("{} still has the stream it joined with a revoked token", client.address);
+            let what = format!("{} still has the stream it joined with what has ended", client.address);
             return wrong("rights", what);
         }
         if let Some(caller) = client.caller() {
@@ -287,7 +318,7 @@ impl World {
             let over = [ErrorCode::InvalidToken, ErrorCode::SessionRevoked, ErrorCode::SessionExpired];
             if !me.as_ref().err().is_some_and(|fault| over.contains(&fault.code)) {
                 let address = self.nets[n].clients[c].address;
-                return wrong("rights", format!("{address} goes on with a session of a revoked token: {me:?}"));
+                return wrong("rights", format!("{address} goes on with a session of what has ended: {me:?}"));
             }
         }
         self.hang_up(n, c);

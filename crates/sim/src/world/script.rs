@@ -5,6 +5,7 @@ mod make;
 mod mods;
 mod rename;
 mod resource;
+mod rights;
 mod show;
 mod talk;
 mod weave;
@@ -12,6 +13,7 @@ mod work;
 
 pub use mods::{DEADLINES_MS, MODS, Mods, PATTERNS, Terms, Word};
 pub use resource::{RESOURCES, RULES, Res};
+pub use rights::{Deed, Guest, Hand};
 pub use talk::Talk;
 pub use work::{By, Work};
 
@@ -66,6 +68,12 @@ pub struct NetPlan {
     /// Whoever joins shows a token or an invitation.
     #[serde(default)]
     pub closed: bool,
+    /// Whoever holds the network's token manages it, from the start.
+    #[serde(default)]
+    pub token_manages: bool,
+    /// Members invite: the mod for it is loaded.
+    #[serde(default)]
+    pub guests: bool,
 }
 
 impl NetPlan {
@@ -172,6 +180,8 @@ pub enum Admin {
     RevokeOwn(usize),
     /// A member begins a session with what ends soon: an invitation that is taken back, or a token.
     Visit(usize, bool),
+    /// From now on whoever holds the network's token manages it, or no longer.
+    TokenManages(bool),
 }
 
 /// A role, a status of a network or a state of work, in the sheet's own word. Steps are copied freely, so it is not owned.
@@ -237,6 +247,9 @@ pub enum Step {
         /// It shows a token for its own name, from now on always.
         #[serde(default)]
         named: bool,
+        /// It speaks as clients of workspace servers do, which only ever name themselves.
+        #[serde(default)]
+        compat: bool,
     },
     Leave {
         net: usize,
@@ -281,6 +294,17 @@ pub enum Step {
     Admin {
         net: usize,
         op: Admin,
+    },
+    Manage {
+        net: usize,
+        by: Hand,
+        deed: Deed,
+    },
+    Guest {
+        net: usize,
+        who: usize,
+        act: Guest,
+        calm: bool,
     },
     Resource {
         net: usize,

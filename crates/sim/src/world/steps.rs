@@ -22,9 +22,9 @@ impl World {
     pub(crate) async fn step(&mut self, step: Step) -> Result<Option<End>, Wrong> {
         let nets = self.nets.len();
         match step {
-            Step::Join { net, who, stream, keep, window, observer, resume, replay, named } => {
-                let wish =
-                    JoinWish { stream, keep, observer, resume: resume && stream, replay: replay && stream, named };
+            Step::Join { net, who, stream, keep, window, observer, resume, replay, named, compat } => {
+                let (resume, replay) = (resume && stream, replay && stream);
+                let wish = JoinWish { stream, keep, observer, resume, replay, named, compat };
                 self.join(net % nets, who % 6, wish, window).await?;
             }
             Step::Leave { net, who, forget } => {
@@ -48,6 +48,8 @@ impl World {
             }
             Step::Ack { net, who, what, stream } => self.ack(net % nets, who % 6, what, stream).await,
             Step::Admin { net, op } => self.admin(net % nets, op).await?,
+            Step::Manage { net, by, deed } => self.manage(net % nets, by, deed).await?,
+            Step::Guest { net, who, act, calm } => self.guest(net % nets, who % 6, act, calm).await?,
             Step::Resource { net, who, act, calm } => self.resource(net % nets, who % 6, act, calm).await?,
             Step::Talk { net, who, talk, calm } => self.talk(net % nets, who % 6, talk, calm).await?,
             Step::Work { net, by, act, nth, calm } => self.work(net % nets, by, act, nth, calm).await?,

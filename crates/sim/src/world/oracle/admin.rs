@@ -12,11 +12,14 @@ impl Oracle {
         self.mods_of_gone(who);
     }
 
-    /// The membership is deleted: its mail becomes dead letters. Nobody follows a master: the operator makes them.
+    /// The membership is deleted: its mail becomes dead letters, its invitations end. Where the network's token manages, somebody
+    /// follows a master; elsewhere the operator makes them.
     pub(crate) fn remove(&mut self, who: Who) {
         let Some(member) = self.members.get_mut(who) else { return };
         member.removed = true;
-        member.granted = "member";
+        let was = std::mem::replace(&mut member.granted, "member");
+        self.succeed(who, was);
+        self.invitations_end(who);
         self.resources_of_gone(who);
         self.mods_of_gone(who);
         self.former.retain(|_, had| *had != who);

@@ -37,6 +37,7 @@ impl Oracle {
         if input.kind.starts_with("rialto.") {
             codes.push(ErrorCode::ReservedType);
         }
+        codes.extend(self.invitation_refusal(input));
         let place = match self.aim(input, source) {
             Ok((place, _)) => place,
             Err(code) => {
@@ -84,6 +85,14 @@ impl Oracle {
         match input.kind.as_str() {
             "network.agent.join" | "network.agent.leave" => {}
             "network.mod.serve" => codes.extend(self.serve_refusals(&payload, source)),
+            "network.agent.remove" => {
+                if !self.member_manages(source) {
+                    codes.push(ErrorCode::Forbidden);
+                }
+                if text("address").is_none_or(|address| self.who(address).is_none()) {
+                    codes.push(ErrorCode::UnknownTarget);
+                }
+            }
             "network.channel.create" => {
                 if text("name").is_some_and(|n| self.channel(n).is_some()) {
                     codes.push(ErrorCode::AlreadyExists);
@@ -257,6 +266,7 @@ impl Oracle {
         let entry = Entry { event: event.clone(), source, place };
         self.post(entry, input.to.as_deref(), born, now, input.ttl_ms);
         self.talked(input, by, place, event.seq);
+        self.invites(input, event, by)?;
         self.work_happens(input, meaning, place, event, (born, now))
     }
 
@@ -271,7 +281,9 @@ impl Oracle {
             return wrong("rules", format!("{} joined a network that is {}", input.source, self.rules.status));
         }
         let payload: Value = serde_json::from_str(&input.payload).unwrap_or_default();
+        let credentials = payload.get("credentials").cloned().unwrap_or_default();
         let observer = payload.get("role").and_then(Value::as_str) == Some("observer");
+        let observer = self.came_by(&credentials, &input.source)? || observer;
         let skills = payload.get("capabilities").and_then(Value::as_array).into_iter().flatten();
         let skills: Vec<String> = skills.filter_map(Value::as_str).map(str::to_owned).collect();
         let who = match self.named(&input.source) {
@@ -284,6 +296,8 @@ impl Oracle {
                     removed: false,
                     granted: "member",
                     capped: false,
+                    owned: false,
+                    lax: false,
                     quiet: false,
                     skills: Vec::new(),
                     mail: Default::default(),
@@ -303,6 +317,7 @@ impl Oracle {
             // It holds for the session; no join changes what the network lets a member do.
             member.capped = observer;
         }
+        self.takes_name(who, input, &credentials);
         let entry = Entry { event: event.clone(), source: Some(who), place: Place::Nowhere };
         self.post(entry, None, born, now, None);
         self.owe_replay(who, input);
@@ -323,6 +338,10 @@ impl Oracle {
                 place = Place::Nowhere;
                 let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
                 after = Some(Box::new(move |o| if forget { o.remove(by) } else { o.leave(by) }));
+            }
+            ("network.agent.remove", _) => {
+                let removed = text("address").and_then(|address| self.who(&address));
+                after = Some(Box::new(move |o| removed.into_iter().for_each(|who| o.remove(who))));
             }
             ("network.mod.serve", _) => after = Some(Box::new(move |o| o.serves(&payload, by))),
             ("network.channel.create", _) => {

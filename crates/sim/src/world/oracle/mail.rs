@@ -138,6 +138,7 @@ impl Oracle {
             "rialto.delivery.dead" => self.notice(event)?,
             "work.update" => self.ended_by_network(event, now)?,
             "network.event.error" => self.call_ended_by_network(event, now)?,
+            "workspace.invitation.accepted" | "workspace.invitation.rejected" => self.maker_is_told(event)?,
             kind => return wrong("tape", format!("the server makes no {kind}")),
         };
         self.post(Entry { event: event.clone(), source: None, place }, None, born, now, None);

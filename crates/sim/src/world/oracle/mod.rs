@@ -16,6 +16,7 @@ mod owed;
 mod reads;
 mod replay;
 mod resources;
+mod rights;
 mod talk;
 mod work;
 
@@ -24,6 +25,7 @@ pub use mail::{Delivered, Letter};
 pub use mods::{Mode, ServedMod};
 pub use reads::{Reader, Want};
 pub use resources::Held;
+pub use rights::{CREATED, Doer, Invitation, Standing};
 pub use talk::Listed;
 pub use work::{Shown, Unit};
 
@@ -68,6 +70,8 @@ pub struct Input {
     pub ttl_ms: Option<u64>,
     /// What else its metadata says.
     pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Its sender speaks as clients of workspace servers do.
+    pub compat: bool,
     /// Steady time of the first sending.
     pub sent_at: u64,
     /// What is sent in one lane is committed in the order of sending.
@@ -87,6 +91,7 @@ impl Input {
             to: None,
             ttl_ms: None,
             metadata: serde_json::Map::new(),
+            compat: false,
             sent_at,
             lane,
         }
@@ -159,6 +164,10 @@ pub(crate) struct Member {
     pub(crate) granted: &'static str,
     /// Its session asked to be an observer's.
     pub(crate) capped: bool,
+    /// Its name is its own: it was taken with more than the network's token.
+    pub(crate) owned: bool,
+    /// It last joined as clients of workspace servers do.
+    pub(crate) lax: bool,
     /// Nothing is pushed to it.
     pub(crate) quiet: bool,
     /// What it says it can do.
@@ -222,6 +231,10 @@ pub struct Rules {
     pub max_events: Option<u64>,
     /// Whether it takes part: active, paused or archived.
     pub status: &'static str,
+    /// Whoever holds the network's token manages it.
+    pub token_manages: bool,
+    /// Members invite.
+    pub guests: bool,
 }
 
 /// One network as it must be.
@@ -299,6 +312,12 @@ pub struct Oracle {
     pub(crate) replays: BTreeMap<Who, BTreeSet<u64>>,
     /// Ephemeral events, by input.
     pub(crate) passing: BTreeMap<usize, ephemeral::Passing>,
+    /// Invitations of members, in the order in which they were made.
+    pub(crate) invitations: Vec<Invitation>,
+    /// Ids of invitations by their codes.
+    pub(crate) codes: BTreeMap<String, String>,
+    /// The latest time that the wall clock has shown.
+    pub(crate) latest_wall: u64,
 }
 
 /// While something is due soon, time is recorded this often; a tick may be late.
@@ -314,12 +333,21 @@ fn is_same_payload(input: &Input, event: &Event) -> bool {
         return true;
     }
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
-    let (mut sent, kept) = (read(&input.payload), read(event.payload()));
+    let (mut sent, mut kept) = (read(&input.payload), read(event.payload()));
     let named = |value: &serde_json::Value| value.get("work").and_then(|id| id.as_str()).map(str::to_owned);
     let own = input.kind.starts_with("work.") && named(&sent).is_some_and(|name| !name.starts_with("work_"));
     if let (true, Some(id), Some(map)) = (own, named(&kept).filter(|id| id.starts_with("work_")), sent.as_object_mut())
     {
         map.insert("work".into(), id.into());
+    }
+    if input.kind == CREATED {
+        // It says besides which invitation it is, and whom it is for now.
+        for key in ["invitation_id", "expires_at", "invitee"] {
+            [&mut sent, &mut kept]
+                .into_iter()
+                .filter_map(|value| value.as_object_mut())
+                .for_each(|map| drop(map.remove(key)));
+        }
     }
     sent == kept
 }
@@ -391,6 +419,9 @@ impl Oracle {
             rested_until: 0,
             replays: BTreeMap::new(),
             passing: BTreeMap::new(),
+            invitations: Vec::new(),
+            codes: BTreeMap::new(),
+            latest_wall: 0,
         }
     }
 

@@ -75,7 +75,9 @@ impl Oracle {
         match (entry.event.visibility, entry.place) {
             (Visibility::ModOnly, _) => false,
             (Visibility::Public, _) => true,
-            (Visibility::Direct, Place::Inbox(to)) => who == Some(to),
+            (Visibility::Direct, Place::Inbox(to)) => {
+                who == Some(to) || reader == Reader::Bare && self.is_open_to_holders(entry.source, to)
+            }
             (Visibility::Channel, Place::Channel(c)) => self.channels.get(c).is_some_and(|c| match who {
                 Some(who) => c.seats.contains(&who),
                 None => !c.private && !c.deleted,

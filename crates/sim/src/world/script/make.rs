@@ -27,7 +27,14 @@ impl Script {
         if seed.is_multiple_of(2) {
             return Script::plain(seed / 2);
         }
-        let plain = Script::plain(seed);
+        let mut plain = Script::plain(seed);
+        if weave::is_about_rights(seed / 2) {
+            // Members invite everywhere, and every second network is its token's.
+            for (place, plan) in (seed / 12..).zip(&mut plain.nets) {
+                plan.guests = true;
+                plan.token_manages |= place.is_multiple_of(2);
+            }
+        }
         Script { steps: weave::nouns(seed / 2, plain.nets.len() as u64, plain.steps), ..plain }
     }
 
@@ -43,7 +50,14 @@ impl Script {
             days,
             os: one_in(&mut c, 8),
         };
-        let plans = (0..nets).map(|_| net_plan(&mut c, &mood)).collect();
+        // Their own chance: what else happens does not hang on it.
+        let mut rights = Chance::new(seed ^ 0x0816_475E);
+        let plans = (0..nets).map(|_| NetPlan {
+            token_manages: one_in(&mut rights, 4),
+            guests: one_in(&mut rights, 2),
+            ..net_plan(&mut c, &mood)
+        });
+        let plans = plans.collect();
         let count = 50 + c.below(90);
         let mut steps = Vec::new();
         // Somebody is there from the start.
@@ -59,6 +73,7 @@ impl Script {
                 resume: false,
                 replay: false,
                 named: false,
+                compat: false,
             });
         }
         while (steps.len() as u64) < count {
@@ -98,6 +113,8 @@ fn net_plan(c: &mut Chance, mood: &Mood) -> NetPlan {
         max_events: one_in(c, 2).then(|| 3 + c.below(10)),
         os: mood.os && !one_in(c, 3),
         closed: one_in(c, 2),
+        token_manages: false,
+        guests: false,
     };
     // What is not delivered is kept: only where mail dies is anything forgotten.
     let forgets = NetPlan { persistence: true, ttl_ms: Some(90_000), max_events: Some(3), ..plan.clone() };
@@ -149,6 +166,7 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             resume: one_in(c, 4),
             replay: one_in(c, 4),
             named: one_in(c, 6),
+            compat: false,
         },
         6 => Step::Leave { net, who, forget: one_in(c, 2) },
         7 => Step::Hangup { net, who },

@@ -134,6 +134,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 resume: false,
                 replay: false,
                 named: false,
+                compat: false,
             });
         }
         _ if one_in(c, 2) => return owes(c, net, out),

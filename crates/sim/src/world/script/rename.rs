@@ -30,6 +30,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
             resume: one_in(c, 3),
             replay: one_in(c, 3),
             named: one_in(c, 6),
+            compat: false,
         },
         6 => Step::Admin { net, op: Admin::Group(pick(c, 2), u8::try_from(c.below(64)).unwrap_or(0)) },
         _ => Step::Look,

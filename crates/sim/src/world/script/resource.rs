@@ -98,6 +98,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
                 resume: false,
                 replay: false,
                 named: false,
+                compat: false,
             });
         }
         28 => return out.extend([Step::Pump, Step::PowerCut].into_iter().skip(pick(c, 2))),

@@ -8,7 +8,7 @@ impl fmt::Display for Step {
         let name = |who: &usize| ADDRESSES.get(who % ADDRESSES.len()).copied().unwrap_or_default();
         let room = |c: &usize| CHANNELS.get(c % CHANNELS.len()).copied().unwrap_or_default();
         match self {
-            Step::Join { net, who, stream, keep, window, observer, resume, replay, named } => {
+            Step::Join { net, who, stream, keep, window, observer, resume, replay, named, compat } => {
                 write!(f, "net {net}: {} joins", name(who))?;
                 let marks = [
                     (*stream, "with a stream"),
@@ -17,6 +17,7 @@ impl fmt::Display for Step {
                     (*resume, "resuming"),
                     (*replay, "with a replay"),
                     (*named, "with a token of its own"),
+                    (*compat, "as clients of workspace servers do"),
                 ];
                 for (_, mark) in marks.iter().filter(|(on, _)| *on) {
                     write!(f, ", {mark}")?;
@@ -45,6 +46,11 @@ impl fmt::Display for Step {
             }
             Step::Admin { net, op: Admin::Remove(who) } => write!(f, "net {net}: operator removes {}", name(who)),
             Step::Admin { net, op } => write!(f, "net {net}: operator {op:?}"),
+            Step::Manage { net, by, deed } => write!(f, "net {net}: by hand of {by:?} {deed:?}"),
+            Step::Guest { net, who, act, calm } => {
+                write!(f, "net {net}: {} {act:?}", name(who))?;
+                if *calm { write!(f, ", alone") } else { Ok(()) }
+            }
             Step::Resource { net, who, act, calm } => {
                 write!(f, "net {net}: {} {act:?}", name(who))?;
                 if *calm { write!(f, ", alone") } else { Ok(()) }
@@ -108,6 +114,8 @@ impl fmt::Display for Script {
                 (net.at_least_once, "at least once", "at most once"),
                 (net.os, "durability os", "durability sync"),
                 (net.closed, "closed", "open"),
+                (net.token_manages, "the token manages", "the token joins"),
+                (net.guests, "members invite", "the operator invites"),
             ];
             let words: Vec<&str> = words.iter().map(|(on, yes, no)| if *on { *yes } else { *no }).collect();
             let limits = (net.ttl_ms, net.max_pending, net.max_pending_kib, net.max_attempts, net.max_events);

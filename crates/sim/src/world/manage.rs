@@ -1,0 +1,189 @@
+//! Managing, tried by everybody: who may does, and everybody else is refused and changes nothing (`docs/rights.md`, the table).
+
+use super::World;
+use super::client::operator;
+use super::oracle::{Doer, Wrong, wrong};
+use super::rights::{GONE, LABEL, LOCAL, NARROWED, TOKEN, bearer, local_secret, own_secret, token};
+use super::script::{Admin, Deed, Hand};
+use rialto_model::ErrorCode;
+use rialto_node::{AdminOp, Caller, Network};
+use std::sync::Arc;
+
+/// A token that who manages makes.
+const SPARE: &str = "the token that somebody made";
+/// The label of it, and of the one that takes the place of the network's.
+const SPARE_LABEL: &str = "spare";
+
+/// What a caller hears that is refused for who it is.
+const REFUSALS: [ErrorCode; 3] = [ErrorCode::Forbidden, ErrorCode::InvalidToken, ErrorCode::Unauthenticated];
+
+impl World {
+    /// Somebody does something to a network.
+    pub(crate) async fn manage(&mut self, n: usize, by: Hand, deed: Deed) -> Result<(), Wrong> {
+        self.observe().await?;
+        let handle = self.nets[n].handle.clone().filter(|network| network.is_ready());
+        let Some(network) = handle.filter(|_| !self.trouble && !self.nets[n].shaky) else { return Ok(()) };
+        let Some(caller) = self.hand_of(n, by, &network).await? else { return Ok(()) };
+        // What the operator alone does, and what is not written down where the token manages.
+        let operators = match deed {
+            Deed::Does(Admin::Role(_, "master")) if self.nets[n].oracle.rules.token_manages => return Ok(()),
+            Deed::Does(Admin::Role(_, "master") | Admin::Mute(..) | Admin::Quiet(..)) => true,
+            Deed::Release(_) | Deed::EndSessions(_) if by == Hand::Operator => return Ok(()),
+            Deed::Release(_) | Deed::EndSessions(_) => true,
+            Deed::Does(_) | Deed::Token | Deed::Rotate | Deed::TakeBack(_) => false,
+        };
+        let refusal = self.refusal_of(n, by, operators);
+        match deed {
+            Deed::Does(op) => {
+                let Some((real, told)) = self.plain(n, op) else { return Ok(()) };
+                if self.acts(&network, &caller, real, refusal).await? == Ok(()) {
+                    told(&mut self.nets[n]);
+                }
+            }
+            Deed::Token => self.makes_token(n, &network, &caller, refusal).await?,
+            Deed::Rotate => self.rotates(n, &network, &caller, refusal).await?,
+            Deed::TakeBack(nth) => {
+                let Some((invitation, _)) = self.nets[n].oracle.invitation(nth) else { return Ok(()) };
+                let id = invitation.id.clone();
+                let standing = self.nets[n].oracle.standing(&id, self.clock.now().wall);
+                let done = self.acts(&network, &caller, AdminOp::EndInvite(id.clone(), None), refusal).await?;
+                if refusal.is_none() {
+                    self.nets[n].invitation_ends(&id, standing, done.err(), true)?;
+                }
+            }
+            Deed::Release(who) => {
+                let op = AdminOp::Release(self.nets[n].clients[who % 6].address.to_owned());
+                let _ = self.acts(&network, &caller, op, refusal).await?;
+            }
+            Deed::EndSessions(who) => {
+                let op = AdminOp::EndSessions(self.nets[n].clients[who % 6].address.to_owned(), None);
+                let _ = self.acts(&network, &caller, op, refusal).await?;
+            }
+        }
+        self.observe().await
+    }
+
+    /// What a hand shows; nothing if it is not there.
+    async fn hand_of(&mut self, n: usize, by: Hand, network: &Network) -> Result<Option<Arc<Caller>>, Wrong> {
+        Ok(match by {
+            Hand::Operator => Some(operator()),
+            Hand::Bare => Some(bearer(&local_secret(n))),
+            Hand::Narrowed => Some(bearer(NARROWED)),
+            Hand::Gone => Some(bearer(GONE)),
+            Hand::Stranger => Some(Arc::new(Caller::default())),
+            Hand::Member(who) => self.nets[n].caller_of_present(who % 6),
+            Hand::Own(who) => {
+                let c = who % 6;
+                let address = self.nets[n].clients[c].address;
+                let there = self.nets[n].oracle.is_present(address) && !address.starts_with("human:");
+                let made = there && self.has_own_token(n, c, network).await?;
+                made.then(|| bearer(&own_secret(address)))
+            }
+        })
+    }
+
+    /// What a hand must be refused with; none if the act is its to do.
+    fn refusal_of(&self, n: usize, by: Hand, operators: bool) -> Option<ErrorCode> {
+        let (net, closed) = (&self.nets[n], self.script.nets[n].closed);
+        let doer = match by {
+            Hand::Operator => Doer::Operator,
+            Hand::Bare => Doer::Bare,
+            Hand::Narrowed => Doer::Narrowed,
+            Hand::Member(who) | Hand::Own(who) => Doer::Member(net.clients[who % 6].address),
+            Hand::Gone if closed => return Some(ErrorCode::InvalidToken),
+            Hand::Stranger if closed => return Some(ErrorCode::Unauthenticated),
+            // Where nothing is asked for, it is read like everybody else, and manages nothing.
+            Hand::Gone | Hand::Stranger => return Some(ErrorCode::Forbidden),
+        };
+        let may = doer == Doer::Operator || !operators && net.oracle.manages(doer);
+        (!may).then_some(ErrorCode::Forbidden)
+    }
+
+    /// One act, and whether it was refused as it must be. Gives what else was wrong with it.
+    async fn acts(
+        &mut self,
+        network: &Network,
+        caller: &Arc<Caller>,
+        op: AdminOp,
+        refusal: Option<ErrorCode>,
+    ) -> Result<Result<(), ErrorCode>, Wrong> {
+        let what = format!("{op:?}");
+        let (network, caller) = (network.clone(), caller.clone());
+        let done = self.drive(async move { network.act(&caller, None, op).await }).await?;
+        let heard = done.err().map(|fault| fault.code);
+        self.note(&format!("managing: {:?}", heard.map(ErrorCode::as_str)));
+        match (refusal, heard) {
+            (Some(refusal), _) if heard != Some(refusal) => {
+                wrong("managing", format!("{what} is not the caller's to do: {heard:?} instead of {refusal:?}"))
+            }
+            (None, Some(code)) if REFUSALS.contains(&code) => {
+                wrong("managing", format!("{what} is the caller's to do, and refused: {code:?}"))
+            }
+            (_, None) => Ok(Ok(())),
+            (_, Some(code)) => Ok(Err(code)),
+        }
+    }
+
+    /// A token is made, is good, is revoked, and is good no more.
+    async fn makes_token(
+        &mut self,
+        n: usize,
+        network: &Network,
+        caller: &Arc<Caller>,
+        refusal: Option<ErrorCode>,
+    ) -> Result<(), Wrong> {
+        let spare = AdminOp::AddToken(token(SPARE_LABEL, SPARE));
+        if self.acts(network, caller, spare, refusal).await? == Ok(()) {
+            self.shows_role(n, network, SPARE, None).await?;
+        }
+        let revoked = self.acts(network, caller, AdminOp::RevokeToken(SPARE_LABEL.to_owned()), refusal).await?;
+        if revoked == Ok(()) {
+            self.shows_role(n, network, SPARE, Some(ErrorCode::InvalidToken)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether whoever shows a secret of a closed network is known there. Nothing is done: setting no setting is managing all the same.
+    async fn shows_role(
+        &mut self,
+        n: usize,
+        network: &Network,
+        secret: &str,
+        refusal: Option<ErrorCode>,
+    ) -> Result<(), Wrong> {
+        if !self.script.nets[n].closed {
+            return Ok(());
+        }
+        let manages = self.nets[n].oracle.manages(Doer::Bare);
+        let refusal = refusal.or((!manages).then_some(ErrorCode::Forbidden));
+        let nothing = AdminOp::Settings(serde_json::json!({}));
+        self.acts(network, &bearer(secret), nothing, refusal).await.map(drop)
+    }
+
+    /// The network's token is replaced: nothing is left of what was made with any of the old ones. Then the operator puts them back.
+    async fn rotates(
+        &mut self,
+        n: usize,
+        network: &Network,
+        caller: &Arc<Caller>,
+        refusal: Option<ErrorCode>,
+    ) -> Result<(), Wrong> {
+        let turned = AdminOp::RotateToken(token(SPARE_LABEL, SPARE));
+        if self.acts(network, caller, turned, refusal).await? != Ok(()) {
+            return Ok(());
+        }
+        self.shows_role(n, network, TOKEN, Some(ErrorCode::InvalidToken)).await?;
+        self.shows_role(n, network, &local_secret(n), Some(ErrorCode::InvalidToken)).await?;
+        self.shows_role(n, network, SPARE, None).await?;
+        let back = [
+            AdminOp::RevokeToken(SPARE_LABEL.to_owned()),
+            AdminOp::AddToken(token(LABEL, TOKEN)),
+            AdminOp::AddToken(token(LOCAL, &local_secret(n))),
+        ];
+        for op in back {
+            let _ = self.acts(network, &operator(), op, None).await?;
+        }
+        self.settle().await?;
+        self.sessions_end(n, network).await
+    }
+}
