@@ -236,7 +236,9 @@ impl Engine {
         self.state.has_room_for(op, &by, now)?;
         let entry = audit::entry(&self.state, op, audit::actor(&self.state, by.caller, now), by.from, now);
         let result = self.admin(op, now, effects)?;
-        effects.change(entry);
+        if !bugs::on("managing leaves no record") {
+            effects.change(entry);
+        }
         Ok(result)
     }
 

@@ -67,6 +67,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("unapproved mod asked", "engine: rights"),
     ("operator's name given to a member", "engine: rights"),
     ("bare token manages unasked", "engine: rights"),
+    ("managing leaves no record", "engine: audit"),
     ("bare token reads every letter", "engine: history"),
     ("invitation outlives its maker", "engine: rights"),
     ("guest outlives its host", "engine: rights"),

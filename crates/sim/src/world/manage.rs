@@ -6,7 +6,9 @@ use super::oracle::{Doer, Wrong, wrong};
 use super::rights::{GONE, LABEL, LOCAL, NARROWED, TOKEN, bearer, local_secret, own_secret, token};
 use super::script::{Admin, Deed, Hand};
 use rialto_model::ErrorCode;
+use rialto_node::command::Ledger;
 use rialto_node::{AdminOp, Caller, Network};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A token that who manages makes.
@@ -17,6 +19,14 @@ const SPARE_LABEL: &str = "spare";
 /// What a caller hears that is refused for who it is.
 const REFUSALS: [ErrorCode; 3] = [ErrorCode::Forbidden, ErrorCode::InvalidToken, ErrorCode::Unauthenticated];
 
+/// Who an act takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    TheOperator,
+    Managing,
+    Arranging,
+}
+
 impl World {
     /// Somebody does something to a network.
     pub(crate) async fn manage(&mut self, n: usize, by: Hand, deed: Deed) -> Result<(), Wrong> {
@@ -24,15 +34,17 @@ impl World {
         let handle = self.nets[n].handle.clone().filter(|network| network.is_ready());
         let Some(network) = handle.filter(|_| !self.trouble && !self.nets[n].shaky) else { return Ok(()) };
         let Some(caller) = self.hand_of(n, by, &network).await? else { return Ok(()) };
-        // What the operator alone does, and what is not written down where the token manages.
-        let operators = match deed {
+        let takes = match deed {
+            // Who makes a master where the token manages is not written down.
             Deed::Does(Admin::Role(_, "master")) if self.nets[n].oracle.rules.token_manages => return Ok(()),
-            Deed::Does(Admin::Role(_, "master") | Admin::Mute(..) | Admin::Quiet(..)) => true,
+            // What it would do is not known here.
             Deed::Release(_) | Deed::EndSessions(_) if by == Hand::Operator => return Ok(()),
-            Deed::Release(_) | Deed::EndSessions(_) => true,
-            Deed::Does(_) | Deed::Token | Deed::Rotate | Deed::TakeBack(_) => false,
+            Deed::Does(Admin::Role(_, "master") | Admin::Mute(..) | Admin::Quiet(..)) => Takes::TheOperator,
+            Deed::Release(_) | Deed::EndSessions(_) => Takes::TheOperator,
+            Deed::Arrange => Takes::Arranging,
+            Deed::Does(_) | Deed::Token | Deed::Rotate | Deed::TakeBack(_) => Takes::Managing,
         };
-        let refusal = self.refusal_of(n, by, operators);
+        let refusal = self.refusal_of(n, by, takes);
         match deed {
             Deed::Does(op) => {
                 let Some((real, told)) = self.plain(n, op) else { return Ok(()) };
@@ -50,6 +62,10 @@ impl World {
                 if refusal.is_none() {
                     self.nets[n].invitation_ends(&id, standing, done.err(), true)?;
                 }
+            }
+            Deed::Arrange => {
+                let op = AdminOp::SetChannel("nowhere".to_owned(), json!({}));
+                let _ = self.acts(&network, &caller, op, refusal).await?;
             }
             Deed::Release(who) => {
                 let op = AdminOp::Release(self.nets[n].clients[who % 6].address.to_owned());
@@ -83,7 +99,7 @@ impl World {
     }
 
     /// What a hand must be refused with; none if the act is its to do.
-    fn refusal_of(&self, n: usize, by: Hand, operators: bool) -> Option<ErrorCode> {
+    fn refusal_of(&self, n: usize, by: Hand, takes: Takes) -> Option<ErrorCode> {
         let (net, closed) = (&self.nets[n], self.script.nets[n].closed);
         let doer = match by {
             Hand::Operator => Doer::Operator,
@@ -95,7 +111,11 @@ impl World {
             // Where nothing is asked for, it is read like everybody else, and manages nothing.
             Hand::Gone | Hand::Stranger => return Some(ErrorCode::Forbidden),
         };
-        let may = doer == Doer::Operator || !operators && net.oracle.manages(doer);
+        let may = match takes {
+            Takes::TheOperator => doer == Doer::Operator,
+            Takes::Managing => net.oracle.manages(doer),
+            Takes::Arranging => net.oracle.arranges(doer),
+        };
         (!may).then_some(ErrorCode::Forbidden)
     }
 
@@ -108,10 +128,20 @@ impl World {
         refusal: Option<ErrorCode>,
     ) -> Result<Result<(), ErrorCode>, Wrong> {
         let what = format!("{op:?}");
-        let (network, caller) = (network.clone(), caller.clone());
-        let done = self.drive(async move { network.act(&caller, None, op).await }).await?;
+        let before = self.record(network).await?.len();
+        let (by, asked) = (caller.clone(), network.clone());
+        let done = self.drive(async move { asked.act(&by, None, op).await }).await?;
         let heard = done.err().map(|fault| fault.code);
         self.note(&format!("managing: {:?}", heard.map(ErrorCode::as_str)));
+        let record = self.record(network).await?;
+        let more = record.len() - before.min(record.len());
+        if heard != Some(ErrorCode::StorageUnavailable) && more != usize::from(heard.is_none()) {
+            return wrong("managing", format!("{what}: {heard:?}, and {more} more in the record of acts"));
+        }
+        let actor = record.last().and_then(|entry| entry["actor"].as_str());
+        if heard.is_none() && caller.operator != (actor == Some("operator")) {
+            return wrong("managing", format!("{what} is recorded as done by {actor:?}"));
+        }
         match (refusal, heard) {
             (Some(refusal), _) if heard != Some(refusal) => {
                 wrong("managing", format!("{what} is not the caller's to do: {heard:?} instead of {refusal:?}"))
@@ -122,6 +152,12 @@ impl World {
             (_, None) => Ok(Ok(())),
             (_, Some(code)) => Ok(Err(code)),
         }
+    }
+
+    /// Everything that is recorded of who managed the network.
+    async fn record(&mut self, network: &Network) -> Result<Vec<Value>, Wrong> {
+        let listed = self.look_at(network, Ledger::Audit(0, None)).await?;
+        Ok(listed["entries"].as_array().cloned().unwrap_or_default())
     }
 
     /// A token is made, is good, is revoked, and is good no more.
@@ -156,7 +192,7 @@ impl World {
         }
         let manages = self.nets[n].oracle.manages(Doer::Bare);
         let refusal = refusal.or((!manages).then_some(ErrorCode::Forbidden));
-        let nothing = AdminOp::Settings(serde_json::json!({}));
+        let nothing = AdminOp::Settings(json!({}));
         self.acts(network, &bearer(secret), nothing, refusal).await.map(drop)
     }
 

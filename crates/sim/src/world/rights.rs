@@ -165,6 +165,20 @@ impl World {
                 return wrong("rights", format!("the network's token speaks for {address}: {me:?}"));
             }
         }
+        if !self.script.nets[n].closed {
+            return Ok(());
+        }
+        // Whoever says no name is nobody: no member, and no sender.
+        let (bare, asked) = (bearer(&local_secret(n)), network.clone());
+        let me = self.drive(async move { asked.me(&bare).await }).await?;
+        let (bare, asked) = (bearer(&local_secret(n)), network.clone());
+        let text = json!({ "type": "app.note", "target": "agent:broadcast", "payload": {} }).to_string();
+        let sent = self.drive(async move { asked.emit(&bare, Texts::from(text)).await }).await?;
+        let sent = sent.map_or_else(Err, |answers| answers.into_iter().next().map_or(Ok(()), |a| a.result.map(drop)));
+        let heard = (me.err().map(|fault| fault.code), sent.err().map(|fault| fault.code));
+        if heard != (Some(ErrorCode::NotAMember), Some(ErrorCode::Unauthenticated)) {
+            return wrong("rights", format!("whoever holds the network's token is somebody: {heard:?}"));
+        }
         Ok(())
     }
 

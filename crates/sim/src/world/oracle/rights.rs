@@ -65,6 +65,19 @@ impl Oracle {
         }
     }
 
+    /// Whether somebody arranges conversations: who manages, and in a workspace people and whoever holds its token.
+    pub fn arranges(&self, doer: Doer<'_>) -> bool {
+        let here = match doer {
+            Doer::Operator | Doer::Bare => true,
+            Doer::Narrowed => false,
+            Doer::Member(address) => {
+                let who = self.named(address).and_then(|who| self.members.get(who));
+                who.is_some_and(|member| member.address.starts_with("human:") && !member.is_observer())
+            }
+        };
+        self.manages(doer) || here && self.rules.workspace
+    }
+
     pub(crate) fn member_manages(&self, who: Who) -> bool {
         let Some(member) = self.members.get(who) else { return false };
         let person = member.address.starts_with("human:");

@@ -34,6 +34,8 @@ pub enum Deed {
     Rotate,
     /// An invitation is taken back, counted from the newest.
     TakeBack(usize),
+    /// A conversation is arranged that there is not.
+    Arrange,
     /// The name of a member is freed, which is the operator's alone.
     Release(usize),
     /// The sessions of a member are ended, which is the operator's alone.
@@ -69,7 +71,7 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
     if one_in(c, 7) {
         return visit(c, net, guest, out);
     }
-    let step = match c.below(30) {
+    let step = match c.below(31) {
         0..5 => {
             let invitee = one_in(c, 4).then_some(guest);
             let role = ["member", "member", "member", "observer", "master"][pick(c, 5)];
@@ -91,18 +93,24 @@ pub(super) fn steps(c: &mut Chance, net: usize, out: &mut Vec<Step>) {
         }
         13..15 => Step::Manage { net, by: hand(c), deed: Deed::TakeBack(nth) },
         15..20 => Step::Manage { net, by: hand(c), deed: Deed::Does(act(c)) },
-        20 => {
-            let deed = [Deed::Token, Deed::Token, Deed::Rotate, Deed::Release(who), Deed::EndSessions(who)];
-            Step::Manage { net, by: hand(c), deed: deed[pick(c, 5)] }
+        20 | 21 => {
+            let deed = match c.below(7) {
+                0 | 1 => Deed::Token,
+                2 => Deed::Rotate,
+                3 => Deed::Release(who),
+                4 => Deed::EndSessions(who),
+                _ => Deed::Arrange,
+            };
+            Step::Manage { net, by: hand(c), deed }
         }
-        21 => Step::Admin { net, op: Admin::TokenManages(one_in(c, 2)) },
-        22 => Step::Admin { net, op: Admin::Role(who, "master") },
-        23 | 24 => {
+        22 => Step::Admin { net, op: Admin::TokenManages(one_in(c, 2)) },
+        23 => Step::Admin { net, op: Admin::Role(who, "master") },
+        24 | 25 => {
             let (observer, named, compat) = (one_in(c, 8), one_in(c, 8), !one_in(c, 3));
             joins(c, net, who, (observer, named, compat))
         }
-        25 => Step::Leave { net, who: guest, forget: true },
-        26..28 => return letter(c, net, out),
+        26 => Step::Leave { net, who: guest, forget: true },
+        27 | 28 => return letter(c, net, out),
         // Whoever holds the token reads.
         _ => Step::Read { net, who, form: 0x30, page: 1 + pick(c, 7) },
     };
