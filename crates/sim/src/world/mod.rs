@@ -16,6 +16,7 @@ mod manage;
 mod mods;
 mod observe;
 pub mod oracle;
+mod reading;
 mod recycling;
 mod resource;
 mod rights;
