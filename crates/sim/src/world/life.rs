@@ -8,7 +8,7 @@ use super::{DIR, Net, Rot, World, rules};
 use rialto_model::network::{Delivery, Policy, Preset};
 use rialto_node::{AdminOp, CreateNetwork, Node, Parts};
 use rialto_store::disk::{Disk, DiskFile as _};
-use rialto_store::{LocalOptions, LocalStore, StoreError};
+use rialto_store::{LocalOptions, LocalStore, Store as _, StoreError};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -221,6 +221,12 @@ impl World {
         // What was decided is in the log, unless it was refused on the way.
         self.nets.iter_mut().filter(|n| !n.shaky).for_each(|n| n.lazy.retain(|acked| !acked.told));
         Ok(())
+    }
+
+    /// Whether a log that stopped has acknowledged what it did not flush: of networks of durability `os`, before the disk failed.
+    pub(crate) fn has_unflushed(&self) -> bool {
+        let logs = self.store.as_ref().map(|store| store.health().logs).unwrap_or_default();
+        logs.iter().any(|log| log.durable_lsn < log.last_lsn)
     }
 
     /// The process is gone, and with it every connection.

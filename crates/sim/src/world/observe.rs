@@ -140,7 +140,7 @@ impl World {
                     }
                     Ok(Err(fault)) => {
                         self.note(&format!("ack refused: {}", fault.code.as_str()));
-                        if fault.code == ErrorCode::StorageUnavailable {
+                        if is_open_whether(fault.code) {
                             self.nets[n].doubts.push(acked);
                         }
                     }
@@ -265,7 +265,7 @@ impl World {
                     }
                     Err(fault) => {
                         client.stream = None;
-                        let unknown = resume > 0 && fault.code == ErrorCode::StorageUnavailable;
+                        let unknown = resume > 0 && is_open_whether(fault.code);
                         let address = client.address.to_owned();
                         net.doubts.extend(unknown.then(|| Acked::resuming(address, resume)));
                     }
@@ -275,9 +275,7 @@ impl World {
             Frame::Ack(acked) => {
                 match &answer.result {
                     Ok(_) => net.lazy.push(acked),
-                    Err(fault) if fault.code == ErrorCode::StorageUnavailable => {
-                        net.doubts.push(acked);
-                    }
+                    Err(fault) if is_open_whether(fault.code) => net.doubts.push(acked),
                     Err(_) => {}
                 }
                 Ok(())
@@ -476,6 +474,11 @@ impl World {
     }
 }
 
+/// Whether who hears this does not know what became of what it asked for.
+fn is_open_whether(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown)
+}
+
 impl Net {
     /// A frame that will never be answered.
     pub(crate) fn lost(&mut self, frame: Frame) {
@@ -508,7 +511,7 @@ impl Net {
     fn known(&mut self, k: usize, result: &Result<rialto_node::Accepted, Fault>) -> Result<(), Wrong> {
         match result {
             Ok(accepted) => self.oracle.accepted(k, accepted.seq, accepted.duplicate),
-            Err(fault) if matches!(fault.code, ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown) => {
+            Err(fault) if is_open_whether(fault.code) => {
                 self.oracle.unanswered(k);
                 if self.oracle.input(k).is_some_and(|i| i.kind.starts_with("network.agent.")) {
                     self.forget_session(k);
