@@ -272,9 +272,10 @@ fn a_batch_behind_a_lost_one_is_refused_until_its_own_network_starts_again() {
     let store = open(&disk).unwrap();
     fill(&store, Class::STD, 1, 1..=20);
     fill(&store, Class::STD, 2, 1..=20);
-    disk.fail_in("/0000", Call::Sync, 0, io::ErrorKind::Other, false);
+    disk.fail(Call::Sync, 0, io::ErrorKind::Other, true);
     commit(&store, Class::STD, 1, events(1, 21..=21)).unwrap_err();
     commit(&store, Class::STD, 1, events(2, 21..=21)).unwrap_err();
+    disk.heal();
     store.reopen(1).unwrap();
     fill(&store, Class::STD, 1, 21..=30);
     let error = commit(&store, Class::STD, 1, events(2, 22..=22)).unwrap_err();

@@ -1,5 +1,5 @@
 //! The queue of one log and whoever empties it, its own thread or (in a simulator) the caller: takes what waits, commits it as one
-//! group, calls every completion in order. No timers.
+//! group, calls every completion in order. No timers but the one that gives memory back.
 //! Not here: how a group is written (`log`).
 
 use std::collections::VecDeque;
@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::options::Limits;
 use crate::disk::Disk;
@@ -15,6 +16,9 @@ use crate::log::view::LogView;
 use crate::log::{Log, Waiting};
 use crate::record::{Batch, Lsn};
 use crate::store::{Committed, Done, Flush, Rejected};
+
+/// A log that had nothing to write for so long gives back the memory it gathers in.
+const REST_AFTER: Duration = Duration::from_secs(4);
 
 /// A log, its queue and its driver.
 #[derive(Debug)]
@@ -245,9 +249,11 @@ impl<D: Disk> Runner<D> {
             let _ = answer.send(self.log.close());
             return Turn::Closed;
         }
+        let was_broken = self.log.broken().is_some();
         self.log.commit(&mut self.group);
-        if let Some(broken) = self.log.broken() {
-            queue.lock().broken = Some(broken.to_string());
+        let broken = self.log.broken().map(ToString::to_string);
+        if was_broken || broken.is_some() {
+            queue.lock().broken = broken;
         }
         let batches = self.group.len();
         for (waiting, done) in self.group.drain(..).zip(self.dones.drain(..)) {
@@ -261,19 +267,38 @@ impl<D: Disk> Runner<D> {
 }
 
 fn run<D: Disk>(mut runner: Runner<D>, queue: &Queue, limits: Limits, upkeep: &dyn Fn()) {
+    let mut rested = true;
     loop {
-        let mut state = queue.lock();
-        while state.waiting.is_empty() && state.reopen.is_empty() && state.closing.is_none() {
-            state = queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if !wait(queue, (!rested).then_some(REST_AFTER)) {
+            runner.log.rest();
+            rested = true;
+            continue;
         }
-        drop(state);
         if matches!(runner.turn(queue, limits), Turn::Closed) {
             return;
         }
+        rested = false;
         if runner.log.wants_upkeep() {
             upkeep();
         }
     }
+}
+
+/// Waits until there is something to do; `false` if there was nothing for so long.
+fn wait(queue: &Queue, at_most: Option<Duration>) -> bool {
+    let mut state = queue.lock();
+    while state.waiting.is_empty() && state.reopen.is_empty() && state.closing.is_none() {
+        let Some(at_most) = at_most else {
+            state = queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let (waited, time) = queue.wake.wait_timeout(state, at_most).unwrap_or_else(PoisonError::into_inner);
+        state = waited;
+        if time.timed_out() {
+            return !state.waiting.is_empty() || !state.reopen.is_empty() || state.closing.is_some();
+        }
+    }
+    true
 }
 
 /// Takes what waits, in order, up to a number of bytes but at least one batch.

@@ -1,5 +1,5 @@
-//! The end of the open segment in memory: what was written last is read without asking the disk, which a direct write does not leave
-//! in the page cache. It is the very memory it was written from.
+//! The end of the log in memory: what was written last is read without asking the disk, which a direct write does not leave in
+//! the page cache. It is the very memory it was written from.
 //! Not here: what is read further back (`walk` reads the file).
 
 use std::collections::VecDeque;
@@ -17,6 +17,8 @@ pub(crate) struct Piece {
     /// Where in the memory they begin.
     pub(crate) from: usize,
     pub(crate) len: usize,
+    /// Number of the segment.
+    pub(crate) segment: u64,
     /// Where in the segment.
     pub(crate) at: u64,
 }
@@ -31,7 +33,7 @@ impl Piece {
     }
 }
 
-/// The last groups of the open segment, without a hole between them.
+/// The last groups of the log, without a hole between those of one segment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fresh {
     pieces: VecDeque<Arc<Piece>>,
@@ -40,19 +42,29 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     /// Adds the newest group; gives memory that nobody needs any more, to be used again.
-    pub(crate) fn push(&mut self, piece: Piece) -> Option<Vec<u8>> {
-        if self.pieces.back().is_some_and(|last| last.end() != piece.at) {
+    pub(crate) fn push(&mut self, piece: Piece) -> Vec<Vec<u8>> {
+        if self.pieces.back().is_some_and(|last| last.segment == piece.segment && last.end() != piece.at) {
             self.clear();
         }
         self.bytes += piece.memory.len();
         self.pieces.push_back(Arc::new(piece));
-        let mut spare = None;
-        while self.pieces.len() > 1 && (self.bytes > BYTES_MAX || self.pieces.len() > PIECES_MAX) {
+        self.shorten(BYTES_MAX)
+    }
+
+    /// Forgets the oldest groups until the others are at most so many bytes, or one; gives their memory if nobody reads from it.
+    pub(crate) fn shorten(&mut self, bytes_max: usize) -> Vec<Vec<u8>> {
+        let mut spare = Vec::new();
+        while self.pieces.len() > 1 && (self.bytes > bytes_max || self.pieces.len() > PIECES_MAX) {
             let Some(oldest) = self.pieces.pop_front() else { break };
             self.bytes -= oldest.memory.len();
-            spare = Arc::try_unwrap(oldest).ok().map(|piece| piece.memory).or(spare);
+            spare.extend(Arc::try_unwrap(oldest).ok().map(|piece| piece.memory));
         }
         spare
+    }
+
+    /// Memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Forgets everything.
@@ -60,12 +72,18 @@ impl Fresh {
         *self = Fresh::default();
     }
 
-    /// What is here from a position on; nothing if that is further back.
-    pub(crate) fn from(&self, at: u64) -> Fresh {
-        if self.pieces.front().is_none_or(|first| first.at > at) {
+    /// What is here of a segment from a position on; nothing if that is further back.
+    pub(crate) fn from(&self, segment: u64, at: u64) -> Fresh {
+        let mut of_segment = self.pieces.iter().filter(|piece| piece.segment == segment).peekable();
+        if of_segment.peek().is_none_or(|first| first.at > at) {
             return Fresh::default();
         }
-        let pieces = self.pieces.iter().filter(|piece| piece.end() > at).cloned().collect();
+        Fresh { pieces: of_segment.filter(|piece| piece.end() > at).cloned().collect(), bytes: 0 }
+    }
+
+    /// All that is here of a segment.
+    pub(crate) fn of(&self, segment: u64) -> Fresh {
+        let pieces = self.pieces.iter().filter(|piece| piece.segment == segment).cloned().collect();
         Fresh { pieces, bytes: 0 }
     }
 
@@ -93,7 +111,11 @@ mod tests {
     use super::*;
 
     fn piece(at: u64, bytes: &[u8]) -> Piece {
-        Piece { memory: [b"tail", bytes, b"zeros"].concat(), from: 4, len: bytes.len(), at }
+        piece_of(1, at, bytes)
+    }
+
+    fn piece_of(segment: u64, at: u64, bytes: &[u8]) -> Piece {
+        Piece { memory: [b"tail", bytes, b"zeros"].concat(), from: 4, len: bytes.len(), segment, at }
     }
 
     #[test]
@@ -109,11 +131,18 @@ mod tests {
         };
         assert_eq!([read(&fresh, 100, 8), read(&fresh, 102, 4), read(&fresh, 107, 9)], ["abcdefgh", "cdef", "h"]);
         assert_eq!([read(&fresh, 99, 3), read(&fresh, 108, 3)], ["", ""]);
-        assert_eq!(read(&fresh.from(105), 105, 9), "fgh");
-        assert_eq!(read(&fresh.from(99), 104, 9), "", "what is further back is the file's");
+        assert_eq!(read(&fresh.from(1, 105), 105, 9), "fgh");
+        assert_eq!(read(&fresh.from(1, 99), 104, 9), "", "what is further back is the file's");
         // Behind a hole nothing is known.
         fresh.push(piece(200, b"xy"));
         assert_eq!([read(&fresh, 104, 4), read(&fresh, 200, 4)], ["", "xy"]);
+        // The next segment begins where it likes, and the one before stays.
+        fresh.push(piece_of(2, 64, b"next"));
+        assert_eq!(
+            [read(&fresh.of(1), 200, 4), read(&fresh.of(2), 64, 9), read(&fresh.from(2, 66), 66, 9)],
+            ["xy", "next", "xt"]
+        );
+        assert_eq!([read(&fresh.from(1, 201), 201, 9), read(&fresh.from(3, 64), 64, 9)], ["y", ""]);
         fresh.clear();
         assert_eq!(read(&fresh, 200, 4), "");
     }
@@ -122,18 +151,17 @@ mod tests {
     fn is_bounded_and_gives_memory_back() {
         let (mut fresh, mut given) = (Fresh::default(), 0);
         for n in 0..1000_u64 {
-            given += usize::from(fresh.push(piece(n * 4, b"abcd")).is_some());
+            given += fresh.push(piece(n * 4, b"abcd")).len();
         }
         assert_eq!((fresh.pieces.len(), given), (PIECES_MAX, 1000 - PIECES_MAX));
         let large = vec![7; BYTES_MAX + 1];
         fresh.push(piece(4000, &large));
-        assert_eq!(fresh.pieces.len(), 1);
-        assert_eq!(fresh.bytes, large.len() + 9);
+        assert_eq!((fresh.pieces.len(), fresh.bytes()), (1, large.len() + 9));
         // Memory that somebody reads from is not used again.
         let mut fresh = Fresh::default();
         fresh.push(piece(0, b"abcd"));
-        let reader = fresh.from(0);
-        assert!(fresh.push(piece(4, &large)).is_none());
+        let reader = fresh.from(1, 0);
+        assert!(fresh.push(piece(4, &large)).is_empty());
         assert_eq!(reader.read_at(&mut [0; 4], 0), 4);
     }
 }

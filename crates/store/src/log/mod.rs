@@ -2,6 +2,7 @@
 //! A thread (or a simulator) drives it; readers use its [`view::LogView`].
 //! Not here: queues and threads (`local`), what a record means.
 
+mod buffers;
 pub(crate) mod control;
 pub(crate) mod format;
 mod fresh;
@@ -47,7 +48,6 @@ use std::sync::{Arc, PoisonError};
 
 use self::control::Control;
 use self::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, Stamp};
-use self::fresh::Fresh;
 use self::index::MemIndex;
 use self::segment::{Segment, segment_path};
 use self::view::{LogView, Open, Spare};
@@ -61,6 +61,8 @@ pub(crate) use self::open::Opened;
 
 /// A log with less room than this takes no batches again after a refusal.
 const ROOM_MIN: u64 = 64 << 10;
+/// So much of its end a log that rests keeps in memory.
+const FRESH_AT_REST: usize = 1 << 20;
 
 /// Sizes and limits of a log.
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +131,13 @@ impl<D: Disk> Log<D> {
 
     /// Writes a group, flushes it if any of it asks for that, and tells each batch what became of it.
     pub(crate) fn commit(&mut self, group: &mut [Waiting]) {
+        let not_refused = |w: &Waiting| !w.batch.is_empty() && !self.failed.contains(&w.batch.network());
+        if self.broken.is_some() && group.iter().any(not_refused) {
+            // It was a batch of others that failed, or a flush in the background: the disk may be whole again.
+            if let Err(error) = self.reopen() {
+                tracing::debug!(class = %self.view.class, %error, "the log does not go on yet");
+            }
+        }
         for waiting in group.iter_mut() {
             waiting.outcome = self.refuse(waiting);
         }
@@ -266,9 +275,19 @@ impl<D: Disk> Log<D> {
 
     /// Shows readers what was written.
     fn publish(&mut self) {
-        if let Some(piece) = self.writer.take() {
+        if let Some(piece) = self.writer.take(self.head.number) {
             let spare = self.view.publish_fresh(piece, self.last_lsn, self.durable);
-            self.writer.reuse(spare);
+            spare.into_iter().for_each(|memory| self.writer.buffers().give(memory));
+        }
+    }
+
+    /// Gives memory back that waits for groups and readers, when there was nothing to write for a while.
+    pub(crate) fn rest(&mut self) {
+        self.writer.buffers().clear();
+        let fresh = &mut self.view.write_inner().fresh;
+        drop(fresh.shorten(FRESH_AT_REST));
+        if fresh.bytes() > FRESH_AT_REST {
+            fresh.clear();
         }
     }
 
@@ -301,8 +320,9 @@ impl<D: Disk> Log<D> {
         let (file, capacity) = (Arc::new(file), spare.capacity);
         let start = SEGMENT_HEAD as u64;
         let end = start + contents.len() as u64;
-        let writer =
+        let mut writer =
             self.view.writer(&head, Arc::clone(&file), Place { capacity, end, written: spare.written.max(end) })?;
+        std::mem::swap(writer.buffers(), self.writer.buffers());
         let open = Open {
             head,
             file: Arc::clone(&file),
@@ -312,8 +332,11 @@ impl<D: Disk> Log<D> {
             last_lsn: self.durable,
             durable: self.durable,
             capacity,
-            fresh: Fresh::default(),
         };
+        if !first.is_empty() {
+            // What lay behind the flushed end lies elsewhere now.
+            self.view.write_inner().fresh.clear();
+        }
         self.view.seal_and_open(open, self.writer.durable_end(), self.durable);
         if !contents.is_empty() {
             self.view.publish(&contents, start, last_lsn, last_lsn);

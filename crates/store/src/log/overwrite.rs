@@ -192,7 +192,7 @@ impl<D: Disk> LogView<D> {
         let mut overwritten = self.overwritten.lock().unwrap_or_else(PoisonError::into_inner);
         *overwritten = true;
         let done = apply(&self.disk, &self.dir, head, patches);
-        self.write_inner().open.fresh.clear();
+        self.write_inner().fresh.clear();
         done
     }
 }

@@ -419,6 +419,34 @@ fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
     assert_eq!(seqs(&log), vec![1, 2, 3], "they are flushed now");
 }
 
+#[test]
+fn whoever_was_not_refused_goes_on_when_the_disk_is_whole_again() {
+    let disk = disk_of(1);
+    let mut log = open(&disk, 1).unwrap().log;
+    commit(&mut log, 1..=1, Flush::Sync);
+    commit(&mut log, 2..=3, Flush::Os);
+    disk.fail(Call::Sync, 0, io::ErrorKind::Other, true);
+    // A flush in the background, in which nobody's batch fails.
+    log.commit(&mut [Waiting::new(Batch::new(0), u64::MAX, Flush::Sync)]);
+    assert!(log.broken().is_some());
+    let batch = |network| {
+        let mut batch = Batch::new(network);
+        batch.push(1, 0, 1, 0, BODY).unwrap();
+        batch
+    };
+    let mut group = [Waiting::new(batch(2), 1, Flush::Sync)];
+    log.commit(&mut group);
+    assert!(matches!(group[0].outcome, Some(Err(_))), "the disk is still bad");
+    disk.heal();
+    commit_for(&mut log, 3, 1..=1);
+    assert!(log.broken().is_none());
+    let mut group = [Waiting::new(batch(2), 1, Flush::Sync)];
+    log.commit(&mut group);
+    assert!(matches!(group[0].outcome, Some(Err(_))), "whoever was refused asks to go on first");
+    disk.crash();
+    assert_eq!(seqs(&open(&disk, 2).unwrap().log), vec![1, 2, 3, 1], "what was acknowledged before is flushed now");
+}
+
 /// They are in the new segment before it has its name, so a process that is killed at any moment of it leaves them in one of the two.
 #[test]
 fn what_was_acknowledged_without_a_flush_survives_a_kill_while_the_log_goes_on() {
@@ -492,6 +520,15 @@ fn the_fresh_end_is_read_without_the_disk() {
     commit(&mut log, 2..=20, Flush::Sync);
     disk.fail(Call::Read, 0, io::ErrorKind::Other, true);
     assert_eq!(read(&log.view(), 1..=20).unwrap(), (1..=20).collect::<Vec<u64>>());
+    disk.heal();
+    // Nor does a segment that is full send its readers to the disk.
+    while log.head.number == 1 {
+        let next = log.last_lsn + 1;
+        commit(&mut log, next..=next, Flush::Sync);
+    }
+    let last = log.last_lsn;
+    disk.fail(Call::Read, 0, io::ErrorKind::Other, true);
+    assert_eq!(read(&log.view(), last - 5..=last).unwrap(), (last - 5..=last).collect::<Vec<u64>>());
     disk.heal();
     // In a log that was opened again nothing is at hand.
     drop(log);

@@ -25,6 +25,8 @@ use crate::record::{EVENT_KIND, Lsn, RecordRef};
 
 /// Records a reader walks over before it asks the index again.
 const WALK_LIMIT: u32 = 64;
+/// Bytes that are read ahead for each event that is wanted, within bounds.
+const AHEAD_PER_EVENT: usize = 512;
 
 /// A log as readers see it.
 #[derive(Debug)]
@@ -49,6 +51,8 @@ pub(crate) struct Inner<D: Disk> {
     /// Oldest first.
     pub(crate) sealed: Arc<Vec<Arc<Segment<D>>>>,
     pub(crate) open: Open<D>,
+    /// The end of the log in memory.
+    pub(crate) fresh: Fresh,
     pub(crate) spares: Vec<Spare>,
     pub(crate) spare_wanted: Option<u64>,
     pub(crate) spares_made: u64,
@@ -70,8 +74,6 @@ pub(crate) struct Open<D: Disk> {
     pub(crate) last_lsn: Lsn,
     pub(crate) durable: Lsn,
     pub(crate) capacity: u64,
-    /// Its end in memory.
-    pub(crate) fresh: Fresh,
 }
 
 impl<D: Disk> Open<D> {
@@ -126,10 +128,10 @@ impl<D: Disk> LogView<D> {
     }
 
     /// The same, and keeps the memory they are in at hand. Gives memory that is no longer needed.
-    pub(crate) fn publish_fresh(&self, piece: Piece, last_lsn: Lsn, durable: Lsn) -> Option<Vec<u8>> {
-        let open = &mut self.write_inner().open;
-        open.take(piece.records(), piece.at, last_lsn, durable);
-        open.fresh.push(piece)
+    pub(crate) fn publish_fresh(&self, piece: Piece, last_lsn: Lsn, durable: Lsn) -> Vec<Vec<u8>> {
+        let mut inner = self.write_inner();
+        inner.open.take(piece.records(), piece.at, last_lsn, durable);
+        inner.fresh.push(piece)
     }
 
     /// Every network with records here.
@@ -181,13 +183,15 @@ impl<D: Disk> LogView<D> {
     ) -> Result<ControlFlow<()>, StoreError> {
         let cuts = self.cuts();
         let mut spot: Option<Spot<D>> = None;
-        for seq in seqs {
+        while let Some(seq) = seqs.next() {
             let mut reached = match &mut spot {
                 Some(spot) => spot.seek(network, seq, WALK_LIMIT, &cuts)?,
                 None => Seek::Far,
             };
             if matches!(reached, Seek::Far) {
-                spot = self.locate(network, seq)?;
+                // Whoever wants many events gets them in large pieces.
+                let ahead = (seqs.size_hint().0 + 1) * AHEAD_PER_EVENT;
+                spot = self.locate(network, seq)?.map(|spot| spot.reading_ahead(ahead));
                 reached = match &mut spot {
                     Some(spot) => spot.seek(network, seq, u32::MAX, &cuts)?,
                     None => Seek::Absent,
@@ -249,7 +253,10 @@ impl<D: Disk> LogView<D> {
                 let seed = Seed::of(open.head.generation);
                 let walker = Walker::new(Arc::clone(&open.file), path, seed, u64::from(offset), open.end);
                 let gone = Self::written_off(&inner, open.head.number);
-                let walker = walker.through(open.last_lsn).past(gone).fresh(open.fresh.from(u64::from(offset)));
+                let walker = walker
+                    .through(open.last_lsn)
+                    .past(gone)
+                    .fresh(inner.fresh.from(open.head.number, u64::from(offset)));
                 return Ok(Some(Spot { walker, head: open.head, segment: None }));
             }
             Arc::clone(&inner.sealed)
@@ -261,8 +268,11 @@ impl<D: Disk> LogView<D> {
             let Some(offset) = segment.place(network, seq)? else { return Ok(None) };
             let seed = Seed::of(segment.head.generation);
             let walker = Walker::new(segment.file()?, segment.path(), seed, u64::from(offset), segment.end);
-            let gone = Self::written_off(&self.read_inner(), segment.head.number);
-            let walker = walker.through(segment.last_lsn).past(gone);
+            let (gone, fresh) = {
+                let (inner, number) = (self.read_inner(), segment.head.number);
+                (Self::written_off(&inner, number), inner.fresh.from(number, u64::from(offset)))
+            };
+            let walker = walker.through(segment.last_lsn).past(gone).fresh(fresh);
             return Ok(Some(Spot { walker, head: segment.head, segment: Some(Arc::clone(segment)) }));
         }
         Ok(None)
@@ -296,7 +306,7 @@ impl<D: Disk> LogView<D> {
             let has = network.is_none_or(|n| lost || open.index.span(n).is_some_and(|span| span.last_lsn > after));
             let walker = Walker::new(Arc::clone(&open.file), path, seed, SEGMENT_HEAD as u64, open.end);
             let walker = walker.whole().expecting(open.head.first_lsn).through(open.last_lsn);
-            let walker = walker.past(gone(&inner, open.head.number)).fresh(open.fresh.clone());
+            let walker = walker.past(gone(&inner, open.head.number)).fresh(inner.fresh.of(open.head.number));
             (Arc::clone(&inner.sealed), has.then_some(walker), open.last_lsn)
         };
         if let Some(network) = network {
@@ -397,6 +407,11 @@ enum Seek {
 }
 
 impl<D: Disk> Spot<D> {
+    /// The same, reading pieces of so many bytes at first.
+    fn reading_ahead(self, bytes: usize) -> Self {
+        Spot { walker: self.walker.reading_ahead(bytes), ..self }
+    }
+
     /// Walks forward to an event.
     fn seek(&mut self, network: u32, seq: u64, limit: u32, cuts: &[WrittenOff]) -> Result<Seek, StoreError> {
         let mut left = limit;

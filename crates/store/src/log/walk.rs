@@ -12,7 +12,7 @@ use crate::error::{At as _, StoreError};
 use crate::record::{Lsn, RecordRef};
 
 const AHEAD_MIN: usize = 8 << 10;
-const AHEAD_MAX: usize = 256 << 10;
+const AHEAD_MAX: usize = 1 << 20;
 
 /// A position in a segment. `settle` moves to a record, `current` shows it, `advance` steps over it.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Walker<F> {
     end: u64,
     buf: Vec<u8>,
     buf_at: u64,
+    /// Bytes of the buffer that were read.
+    filled: usize,
     ahead: usize,
     /// Size of the settled record.
     size: usize,
@@ -49,6 +51,7 @@ impl<F: DiskFile> Walker<F> {
             end,
             buf: Vec::new(),
             buf_at: pos,
+            filled: 0,
             ahead: AHEAD_MIN,
             size: 0,
             expect: None,
@@ -78,8 +81,13 @@ impl<F: DiskFile> Walker<F> {
     }
 
     /// Reads in large pieces from the start.
-    pub(crate) fn whole(mut self) -> Self {
-        self.ahead = AHEAD_MAX;
+    pub(crate) fn whole(self) -> Self {
+        self.reading_ahead(AHEAD_MAX)
+    }
+
+    /// Reads pieces of so many bytes at first.
+    pub(crate) fn reading_ahead(mut self, bytes: usize) -> Self {
+        self.ahead = bytes.clamp(AHEAD_MIN, AHEAD_MAX);
         self
     }
 
@@ -227,7 +235,7 @@ impl<F: DiskFile> Walker<F> {
 
     fn here(&self) -> &[u8] {
         let skip = usize::try_from(self.pos.saturating_sub(self.buf_at)).unwrap_or(usize::MAX);
-        self.buf.get(skip..).unwrap_or_default()
+        self.buf.get(skip..self.filled).unwrap_or_default()
     }
 
     fn fill(&mut self, need: usize) -> Result<(), StoreError> {
@@ -237,13 +245,16 @@ impl<F: DiskFile> Walker<F> {
         let left = usize::try_from(self.end.saturating_sub(self.pos)).unwrap_or(usize::MAX);
         let want = need.max(self.ahead).min(left).next_multiple_of(ALIGN);
         self.ahead = (self.ahead * 2).min(AHEAD_MAX);
-        self.buf.resize(want, 0);
-        self.buf_at = self.pos;
-        let got = match self.fresh.read_at(&mut self.buf, self.pos) {
-            0 => self.file.read_at(&mut self.buf, self.pos).at("read", &self.path)?,
+        if self.buf.len() < want {
+            self.buf.resize(want, 0);
+        }
+        (self.buf_at, self.filled) = (self.pos, 0);
+        let place = self.buf.get_mut(..want).unwrap_or_default();
+        let got = match self.fresh.read_at(place, self.pos) {
+            0 => self.file.read_at(place, self.pos).at("read", &self.path)?,
             got => got,
         };
-        self.buf.truncate(got.min(left));
+        self.filled = got.min(left);
         Ok(())
     }
 }

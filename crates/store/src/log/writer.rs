@@ -10,14 +10,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::buffers::Buffers;
 use super::fresh::Piece;
 use crate::disk::{DIRECT_BLOCK, DiskFile};
 use crate::error::{At as _, StoreError};
-
-/// Memory above this size is not used again: more than a group takes, unless one batch is larger.
-const MEMORY_KEPT: usize = 6 << 20;
-/// Memory is had in pieces of this size.
-const MEMORY_STEP: usize = 4 << 10;
 
 /// A flushed write of at most so many bytes, into space that was reserved and never written, takes zeros along behind
 /// it. A file system notes which reserved blocks became written ones, and flushes that note with them: a journal commit
@@ -107,20 +103,20 @@ impl<F: DiskFile> Writer<F> {
         self.gathered.push(bytes)
     }
 
-    /// Takes what was gathered and written, in its memory; nothing if nothing was.
-    pub(crate) fn take(&mut self) -> Option<Piece> {
+    /// Takes what was gathered and written to the segment of this number, in its memory; nothing if nothing was.
+    pub(crate) fn take(&mut self, segment: u64) -> Option<Piece> {
         let (len, from) = (self.gathered.len, self.gathered.start + self.gathered.tail);
         if len == 0 {
             return None;
         }
         let tail = if self.direct.is_some() { block_part(self.place.end) } else { 0 };
         let memory = self.gathered.give_memory(tail);
-        Some(Piece { memory, from, len, at: self.place.end - len as u64 })
+        Some(Piece { memory, from, len, segment, at: self.place.end - len as u64 })
     }
 
-    /// Gathers in this memory from now on, if it is of use.
-    pub(crate) fn reuse(&mut self, memory: Option<Vec<u8>>) {
-        memory.into_iter().for_each(|memory| self.gathered.take_memory(memory));
+    /// The memory it gathers in next.
+    pub(crate) fn buffers(&mut self) -> &mut Buffers {
+        &mut self.gathered.buffers
     }
 
     /// Writes what is gathered, and flushes it and all before it if `flush`. `overwritten` is set by whoever changes bytes of the open
@@ -235,6 +231,7 @@ struct Gathered {
     tail: usize,
     /// Bytes gathered behind them.
     len: usize,
+    buffers: Buffers,
 }
 
 impl Gathered {
@@ -247,14 +244,14 @@ impl Gathered {
         if self.memory.len() >= self.start + bytes {
             return;
         }
-        let grown = bytes.max(2 * (self.tail + self.len)).next_multiple_of(MEMORY_STEP);
-        let memory = vec![0; grown + DIRECT_BLOCK];
+        let memory = self.buffers.take(bytes.max(2 * (self.tail + self.len)));
         let start = memory.as_ptr().align_offset(DIRECT_BLOCK).min(DIRECT_BLOCK);
         let old = std::mem::replace(&mut self.memory, memory);
         let used = old.get(self.range(0, self.tail + self.len)).unwrap_or_default();
         if let Some(place) = self.memory.get_mut(start..start + used.len()) {
             place.copy_from_slice(used);
         }
+        self.buffers.give(old);
         self.start = start;
     }
 
@@ -310,22 +307,9 @@ impl Gathered {
         let last =
             self.memory.get(used.end.saturating_sub(tail).max(used.start)..used.end).unwrap_or_default().to_vec();
         let memory = std::mem::take(&mut self.memory);
-        *self = Gathered::default();
+        (self.start, self.tail, self.len) = (0, 0, 0);
         self.push(&last);
         (self.tail, self.len) = (last.len(), 0);
         memory
-    }
-
-    /// Uses this memory from now on if there is more of it than there is now.
-    fn take_memory(&mut self, memory: Vec<u8>) {
-        if memory.len() <= self.memory.len() || memory.len() > MEMORY_KEPT {
-            return;
-        }
-        let own = self.memory.get(self.range(0, self.tail + self.len)).unwrap_or_default().to_vec();
-        let (tail, len) = (self.tail, self.len);
-        let start = memory.as_ptr().align_offset(DIRECT_BLOCK).min(DIRECT_BLOCK);
-        (self.memory, self.start, self.tail, self.len) = (memory, start, 0, 0);
-        self.push(&own);
-        (self.tail, self.len) = (tail, len);
     }
 }
