@@ -409,6 +409,11 @@ impl Accounts {
         self.recent.used() > self.recent.bytes_max
     }
 
+    /// Whether little waits to be read, of all that may.
+    pub(crate) fn is_roomy(&self) -> bool {
+        self.node.used() <= self.node.bytes_max / 4
+    }
+
     /// Bytes of mail that one stream may hold unread as things are: little while the node holds much, and none when it is full.
     pub(crate) fn mail_per_stream(&self) -> usize {
         match self.mail.used() {

@@ -19,6 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
 
+/// Stored mail is looked up in pieces of so many bytes, about: fewer of them cost less.
+const MAIL_BYTES_ROOMY: usize = 1 << 20;
+/// And in smaller ones while the node holds much that is not read.
+const MAIL_BYTES_CROWDED: usize = 256 << 10;
+
 /// What is known of a network outside its task.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -183,14 +188,17 @@ impl Network {
         account.charge(PAGE_IN_THE_MAKING_BYTES, PATIENCE).await.map(Some)
     }
 
-    /// Waits until there is room for so many bytes of stored mail that the member of a stream is about to be given. Those who do not read
-    /// make room in time.
-    pub async fn room_for_mail(&self, caller: &Caller, bytes: usize) -> Option<Charge> {
+    /// Waits until there is room for stored mail that the member of a stream is about to be given, and says for how many bytes: for
+    /// much as long as the node holds little. Those who do not read make room in time.
+    pub async fn room_for_mail(&self, caller: &Caller) -> (usize, Option<Charge>) {
         let shared = &self.handle.shared;
-        let account = shared.directory.accounts.member_of(shared.number, caller.stream?.member);
+        let accounts = &shared.directory.accounts;
+        let bytes = if accounts.is_roomy() { MAIL_BYTES_ROOMY } else { MAIL_BYTES_CROWDED };
+        let Some(stream) = caller.stream else { return (bytes, None) };
+        let account = accounts.member_of(shared.number, stream.member);
         loop {
             if let Ok(charge) = account.charge(bytes, PATIENCE).await {
-                return Some(charge);
+                return (bytes, Some(charge));
             }
         }
     }

@@ -8,8 +8,10 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Events read before their bytes are counted.
+/// Events read before their bytes are counted, where they are read against their order.
 const PIECE_EVENTS: usize = 32;
+/// Room for so many events is made before they are read.
+const READ_AT_ONCE: usize = 256;
 
 /// A read of history or of an inbox (sheet section 12.5); positions are still cursors.
 #[derive(Debug, Clone, Default)]
@@ -144,18 +146,32 @@ fn conversation(pair: &str) -> Result<(String, String), Fault> {
 
 /// Reads event records of a network by position. Blocks on the disk.
 pub fn read_records(store: &dyn Store, number: u32, id: &str, seqs: &[Seq]) -> Result<Vec<Arc<EventRecord>>, Fault> {
-    let mut out = Vec::with_capacity(seqs.len());
+    read_until(store, number, id, seqs, usize::MAX)
+}
+
+/// The same, rising positions, until it is so many bytes.
+fn read_until(
+    store: &dyn Store,
+    number: u32,
+    id: &str,
+    seqs: &[Seq],
+    bytes: usize,
+) -> Result<Vec<Arc<EventRecord>>, Fault> {
+    let (mut out, mut size) = (Vec::with_capacity(seqs.len().min(READ_AT_ONCE)), 0);
     let mut broken = None;
     let read = store.read(number, Seqs::These(seqs), &mut |r| {
         match Record::decode(r.kind, r.version, r.seq, id, r.body) {
-            Ok(Record::Event(record)) => out.push(record),
+            Ok(Record::Event(record)) => {
+                size += record.event.json_len();
+                out.push(record);
+            }
             Ok(Record::Acks(_) | Record::Change(_)) => {}
             Err(error) => {
                 broken = Some(error.to_string());
                 return ControlFlow::Break(());
             }
         }
-        ControlFlow::Continue(())
+        if size < bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let fault = |what: String| {
         tracing::error!(network = id, %what, "history cannot be read");
@@ -168,8 +184,8 @@ pub fn read_records(store: &dyn Store, number: u32, id: &str, seqs: &[Seq]) -> R
     }
 }
 
-/// Reads events in the order given until they are as many bytes, a few at a time so that no more than that is in memory;
-/// gives how many positions it looked at. Blocks on the disk.
+/// Reads events in the order given until they are as many bytes, so that no more than that is in memory; gives how many positions
+/// it looked at. Blocks on the disk.
 pub(crate) fn read_some(
     store: &dyn Store,
     number: u32,
@@ -177,6 +193,12 @@ pub(crate) fn read_some(
     seqs: &[Seq],
     bytes: usize,
 ) -> Result<(Vec<Arc<EventRecord>>, usize), Fault> {
+    if seqs.is_sorted() {
+        let out = read_until(store, number, id, seqs, bytes)?;
+        let full = out.iter().map(|r| r.event.json_len()).sum::<usize>() >= bytes;
+        let last = out.last().filter(|_| full).map(|r| r.event.seq);
+        return Ok((out, last.map_or(seqs.len(), |last| seqs.partition_point(|seq| *seq <= last))));
+    }
     let falling = seqs.first() > seqs.last();
     let (mut out, mut size, mut looked_at) = (Vec::with_capacity(seqs.len()), 0, 0);
     for piece in seqs.chunks(PIECE_EVENTS) {

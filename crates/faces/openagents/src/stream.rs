@@ -21,8 +21,8 @@ use std::sync::Arc;
 const RENDER_BYTES: usize = 1 << 20;
 /// Events handed over at once, so that other connections have their turn in between.
 const TURN_EVENTS: usize = 256;
-/// Bytes looked up for one write, about.
-const LOOKUP_BYTES: usize = 256 << 10;
+/// Events asked for at once when mail is looked up.
+const LOOKUP_EVENTS: usize = 1024;
 /// Bytes rendered for a client that are not counted while it does not read them.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 /// The join must come within this time.
@@ -464,8 +464,8 @@ impl Renderer {
             let Some(network) = network else { return Looked::default() };
             match lookup {
                 Lookup::Stored(lists) => {
-                    let mut charge = network.room_for_mail(&caller, LOOKUP_BYTES).await;
-                    let looked = stored(&network, &address, lists).await;
+                    let (most, mut charge) = network.room_for_mail(&caller).await;
+                    let looked = stored(&network, &address, lists, most).await;
                     let bytes = looked.frames.iter().map(Frame::bytes).sum();
                     charge.iter_mut().for_each(|charge| charge.resize(bytes));
                     Looked { charge, ..looked }
@@ -506,15 +506,27 @@ impl Renderer {
     }
 }
 
-/// Reads deliveries until they are enough for one write.
-async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>) -> Looked {
+/// The lists, each rising, and those that go on where another ends as one: they are read in one go.
+fn joined(lists: Vec<Vec<Attempt>>) -> Vec<Vec<Attempt>> {
+    let mut out: Vec<Vec<Attempt>> = Vec::new();
+    for mut list in lists {
+        list.sort_unstable_by_key(|a| a.seq);
+        match out.last_mut() {
+            Some(before) if before.last().map(|a| a.seq) < list.first().map(|a| a.seq) => before.append(&mut list),
+            _ => out.push(list),
+        }
+    }
+    out
+}
+
+/// Reads deliveries until they are about so many bytes.
+async fn stored(network: &Network, address: &str, lists: Vec<Vec<Attempt>>, most: usize) -> Looked {
     let mut looked = Looked::default();
     let mut bytes = 0;
-    for mut attempts in lists {
-        attempts.sort_unstable_by_key(|a| a.seq);
-        while !attempts.is_empty() && bytes < LOOKUP_BYTES && looked.close.is_none() {
-            let seqs = attempts.iter().map(|a| a.seq).collect();
-            match network.read_some(seqs, LOOKUP_BYTES - bytes).await {
+    for mut attempts in joined(lists) {
+        while !attempts.is_empty() && bytes < most && looked.close.is_none() {
+            let seqs = attempts.iter().take(LOOKUP_EVENTS).map(|a| a.seq).collect();
+            match network.read_some(seqs, most - bytes).await {
                 Ok((records, looked_at)) => {
                     let rest = attempts.split_off(looked_at.clamp(1, attempts.len()));
                     for record in records {
