@@ -37,6 +37,25 @@ impl std::fmt::Debug for Simulated {
 #[error("the work did not finish: {0}")]
 pub struct Unfinished(#[from] tokio::task::JoinError);
 
+/// Blocking work that was begun.
+#[derive(Debug)]
+pub(crate) enum Begun<T> {
+    /// On a host without threads: what it gave.
+    Done(T),
+    /// By a thread, which goes on if nobody waits.
+    Running(tokio::task::JoinHandle<T>),
+}
+
+impl<T> Begun<T> {
+    /// Waits for its end.
+    pub(crate) async fn end(self) -> Result<T, Unfinished> {
+        match self {
+            Begun::Done(given) => Ok(given),
+            Begun::Running(thread) => Ok(thread.await?),
+        }
+    }
+}
+
 impl Host {
     /// A host without threads: time is moved by hand, chance comes from a seed, blocking work is done where it is asked
     /// for, and errands wait for [`Host::run_errand`].
@@ -60,9 +79,14 @@ impl Host {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unfinished> {
+        self.begin(work).end().await
+    }
+
+    /// The same, begun at once; its end is waited for later, or by nobody.
+    pub(crate) fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Begun<T> {
         match self.simulated {
-            Some(_) => Ok(work()),
-            None => Ok(tokio::task::spawn_blocking(work).await?),
+            Some(_) => Begun::Done(work()),
+            None => Begun::Running(tokio::task::spawn_blocking(work)),
         }
     }
 

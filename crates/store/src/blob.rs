@@ -177,12 +177,19 @@ struct Writer<D: Disk> {
 
 impl<D: Disk> Writer<D> {
     fn pour(&mut self) -> Result<(), StoreError> {
-        let len = self.gathered.len() as u64;
+        let mut gathered = std::mem::take(&mut self.gathered);
+        self.put(&gathered)?;
+        gathered.clear();
+        self.gathered = gathered;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let len = bytes.len() as u64;
         self.blobs.room(len)?;
         self.taken += len;
-        self.file.write_at(&self.gathered, self.size).at("write", &self.path)?;
+        self.file.write_at(bytes, self.size).at("write", &self.path)?;
         self.size += len;
-        self.gathered.clear();
         Ok(())
     }
 
@@ -213,6 +220,11 @@ impl<D: Disk> BlobWriter for Writer<D> {
         self.hash.update(bytes);
         let mut rest = bytes;
         while !rest.is_empty() {
+            if let Some((piece, later)) = rest.split_at_checked(PIECE).filter(|_| self.gathered.is_empty()) {
+                self.put(piece)?;
+                rest = later;
+                continue;
+            }
             let room = PIECE.saturating_sub(self.gathered.len()).min(rest.len());
             let (now, later) = rest.split_at(room);
             self.gathered.extend_from_slice(now);

@@ -2,7 +2,7 @@
 
 use crate::drive::Socket;
 use crate::error::BenchError;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
@@ -24,14 +24,8 @@ impl Answer {
     }
 }
 
-/// A request with everything in it.
-pub(crate) fn request(
-    address: SocketAddr,
-    method: &str,
-    path: &str,
-    bearer: Option<&str>,
-    body: Option<&[u8]>,
-) -> Vec<u8> {
+/// A request up to its body.
+fn head(address: SocketAddr, method: &str, path: &str, bearer: Option<&str>, body: Option<&[u8]>) -> Vec<u8> {
     let mut out = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n");
     if let Some(bearer) = bearer {
         out.push_str(&format!("authorization: Bearer {bearer}\r\n"));
@@ -40,13 +34,24 @@ pub(crate) fn request(
         out.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
     }
     out.push_str("\r\n");
-    let mut out = out.into_bytes();
+    out.into_bytes()
+}
+
+/// A request with everything in it.
+pub(crate) fn request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    bearer: Option<&str>,
+    body: Option<&[u8]>,
+) -> Vec<u8> {
+    let mut out = head(address, method, path, bearer, body);
     out.extend_from_slice(body.unwrap_or_default());
     out
 }
 
-/// The first answer in some bytes: status, where its body begins and ends. Nothing while it is not all there.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(u16, usize, usize)>, BenchError> {
+/// The first answer in some bytes, as soon as its head is there: status, where its body begins and will end.
+fn promised(bytes: &[u8]) -> Result<Option<(u16, usize, usize)>, BenchError> {
     let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else { return Ok(None) };
     let head = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
     let strange = || BenchError::answer(format!("no HTTP answer: {head}"));
@@ -61,16 +66,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(u16, usize, usize)>, BenchE
         None if status == 101 || status == 204 => 0,
         None => return Err(BenchError::answer(format!("an answer without a length: {head}"))),
     };
-    Ok((bytes.len() >= body + length).then_some((status, body, body + length)))
+    Ok(Some((status, body, body + length)))
 }
 
-/// Reads one answer from a connection that stays open.
+/// Reads one answer from a connection that stays open. Room for a long one is made once.
 pub(crate) async fn answer(socket: &mut Socket) -> Result<Answer, BenchError> {
+    let mut known = None;
     loop {
-        if let Some((status, from, to)) = decode(&socket.input)? {
-            let body = socket.input.get(from..to).unwrap_or_default().to_vec();
-            socket.input.advance(to);
-            return Ok(Answer { status, body });
+        if known.is_none() {
+            known = promised(&socket.input)?;
+            let more = known.map_or(0, |(_, _, to)| to.saturating_sub(socket.input.len()));
+            socket.input.reserve(more);
+        }
+        if let Some((status, from, to)) = known.filter(|(_, _, to)| socket.input.len() >= *to) {
+            socket.input.advance(from);
+            return Ok(Answer { status, body: socket.input.split_to(to - from).freeze() });
         }
         socket.read().await?;
     }
@@ -85,7 +95,8 @@ pub(crate) async fn call(
     body: Option<&[u8]>,
 ) -> Result<Answer, BenchError> {
     let mut socket = Socket::connect(address).await?;
-    socket.write(&request(address, method, path, bearer, body)).await?;
+    socket.write(&head(address, method, path, bearer, body)).await?;
+    socket.write(body.unwrap_or_default()).await?;
     answer(&mut socket).await
 }
 
@@ -96,13 +107,14 @@ mod tests {
     #[test]
     fn answers() {
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1";
-        let (status, from, to) = decode(text).unwrap().unwrap();
+        let (status, from, to) = promised(text).unwrap().unwrap();
         assert_eq!((status, &text[from..to]), (200, &b"ok"[..]));
-        assert_eq!(decode(&text[..to - 1]).unwrap(), None);
-        assert!(decode(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
-        assert!(decode(b"what\r\n\r\n").is_err());
+        assert_eq!(promised(&text[..from]).unwrap(), Some((status, from, to)));
+        assert_eq!(promised(&text[..from - 1]).unwrap(), None);
+        assert!(promised(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
+        assert!(promised(b"what\r\n\r\n").is_err());
         let upgrade = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n";
-        assert_eq!(decode(upgrade).unwrap(), Some((101, upgrade.len(), upgrade.len())));
+        assert_eq!(promised(upgrade).unwrap(), Some((101, upgrade.len(), upgrade.len())));
     }
 
     #[test]

@@ -27,7 +27,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Bytes that go to and from the disk at once, and all that an upload or a download keeps in memory.
+/// Bytes that go to and from the disk at once. An upload or a download keeps two such pieces in memory: one is with the disk, one with
+/// the client.
 pub const PIECE_BYTES: usize = 64 << 10;
 /// How long staged content waits to be named.
 pub const STAGED_MS: u64 = 3_600_000;

@@ -1,10 +1,11 @@
-//! Reading a blob: piece by piece, away from the runtime's threads.
+//! Reading a blob: piece by piece, away from the runtime's threads, the next one while the client takes the one before.
 
 use super::{BlobError, Hash, PIECE_BYTES};
 use crate::Host;
-use bytes::Bytes;
+use crate::host::Begun;
+use bytes::{Bytes, BytesMut};
 use rialto_model::hex;
-use rialto_store::{BlobReader, Store};
+use rialto_store::{BlobReader, Store, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +16,14 @@ pub struct Download {
     host: Host,
     at: u64,
     end: u64,
+    /// The piece that comes next, on its way from the disk, and where it begins.
+    coming: Option<(u64, Begun<Read>)>,
+    /// The piece that was given last: its memory is used again when nobody reads it any more.
+    given: Bytes,
 }
+
+/// A piece and how much of it was read.
+type Read = Result<(BytesMut, usize), StoreError>;
 
 impl Download {
     pub(super) async fn open(
@@ -28,7 +36,7 @@ impl Download {
         let Some(reader) = host.blocking(move || store.open_blob(&name)).await?? else { return Ok(None) };
         let end = range.end.min(reader.size());
         let (reader, host, at) = (Arc::from(reader), host.clone(), range.start.min(end));
-        Ok(Some(Download { reader, host, at, end }))
+        Ok(Some(Download { reader, host, at, end, coming: None, given: Bytes::new() }))
     }
 
     /// Size of the whole blob.
@@ -45,17 +53,38 @@ impl Download {
     /// piece is read again.
     pub async fn next(&mut self) -> Result<Option<Bytes>, BlobError> {
         let (at, size) = (self.at, self.size());
-        let Ok(wanted @ 1..) = usize::try_from((self.end - at).min(PIECE_BYTES as u64)) else { return Ok(None) };
-        let reader = Arc::clone(&self.reader);
-        let read = move || {
-            let mut buf = vec![0; wanted];
-            reader.read_at(&mut buf, at).map(|got| (buf, got))
+        let Some(wanted) = self.wanted(at) else { return Ok(None) };
+        let coming = match self.coming.take() {
+            Some((from, coming)) if from == at => coming,
+            _ => self.begin(at, wanted),
         };
-        let (buf, got) = self.host.blocking(read).await??;
+        let (mut piece, got) = coming.end().await??;
         if got < wanted {
             return Err(BlobError::CutShort { at: at + got as u64, size });
         }
+        piece.truncate(got);
         self.at += got as u64;
-        Ok(Some(buf.into()))
+        if let Some(wanted) = self.wanted(self.at) {
+            self.coming = Some((self.at, self.begin(self.at, wanted)));
+        }
+        self.given = piece.freeze();
+        Ok(Some(self.given.clone()))
+    }
+
+    /// Bytes of the piece that begins there; none at the end.
+    fn wanted(&self, at: u64) -> Option<usize> {
+        usize::try_from(self.end.saturating_sub(at).min(PIECE_BYTES as u64)).ok().filter(|wanted| *wanted > 0)
+    }
+
+    /// Has a piece read.
+    fn begin(&mut self, at: u64, wanted: usize) -> Begun<Read> {
+        let reader = Arc::clone(&self.reader);
+        let spare = std::mem::take(&mut self.given).try_into_mut();
+        self.host.begin(move || {
+            let mut piece = spare.unwrap_or_default();
+            piece.resize(wanted, 0);
+            let got = reader.read_at(&mut piece, at)?;
+            Ok((piece, got))
+        })
     }
 }

@@ -4,10 +4,11 @@
 //! fails, or its future is.
 
 use super::{BlobError, Blobs, Hash, PIECE_BYTES};
+use crate::host::Begun;
 use rialto_engine::MemberId;
 use rialto_model::{hex, limits};
 use rialto_store::{BlobWriter, StoreError};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// An upload somebody wishes to make.
@@ -47,8 +48,19 @@ pub struct Upload {
     blobs: Arc<Blobs>,
     staging: Staging,
     gathered: Vec<u8>,
-    /// Away while a thread works with it; gone after a failure.
-    work: Option<Work>,
+    /// Gone after a failure.
+    work: Option<Working>,
+    /// Bytes that came, as its charge counts them.
+    bytes: Arc<AtomicU64>,
+    /// Who may name the content, where that is not who it is counted for on its way in.
+    brought_by: Option<MemberId>,
+}
+
+/// What is written, or on its way to be: one piece is taken by a thread while the next one comes.
+#[derive(Debug)]
+enum Working {
+    Idle(Work),
+    Pouring(Begun<Result<(Work, Vec<u8>), StoreError>>),
 }
 
 /// What the blocking threads work with. Dropping it removes the file and gives back what was charged.
@@ -64,19 +76,17 @@ struct Work {
 struct Charge {
     blobs: Arc<Blobs>,
     staging: Staging,
-    bytes: u64,
+    bytes: Arc<AtomicU64>,
     over: bool,
-    /// Who may name the content, where that is not who it is counted for on its way in.
-    brought_by: Option<MemberId>,
 }
 
 impl Charge {
     /// The content is there: what was charged on the way is charged to its name.
-    fn stage(mut self, stored: Stored) {
+    fn stage(mut self, stored: Stored, brought_by: Option<MemberId>) {
         let now = self.blobs.steady();
         let mut registry = self.blobs.registry();
-        registry.end(&self.staging, self.bytes);
-        let member = self.brought_by.unwrap_or(self.staging.member);
+        registry.end(&self.staging, self.bytes.load(Ordering::Acquire));
+        let member = brought_by.unwrap_or(self.staging.member);
         registry.stage(&Staging { member, ..self.staging }, stored, now);
         drop(registry);
         self.over = true;
@@ -86,7 +96,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if !self.over {
-            self.blobs.registry().end(&self.staging, self.bytes);
+            self.blobs.registry().end(&self.staging, self.bytes.load(Ordering::Acquire));
         }
     }
 }
@@ -95,18 +105,18 @@ impl Upload {
     pub(super) async fn begin(blobs: &Arc<Blobs>, mut staging: Staging) -> Result<Upload, BlobError> {
         staging.size_max = staging.size_max.min(limits::FILE_BYTES_MAX);
         blobs.registry().begin(&staging, blobs.steady())?;
-        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: 0, over: false, brought_by: None };
+        let bytes = Arc::<AtomicU64>::default();
+        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: bytes.clone(), over: false };
         let store = Arc::clone(&blobs.store);
         let work =
             blobs.host.blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge })).await??;
-        Ok(Upload { blobs: Arc::clone(blobs), staging, gathered: Vec::new(), work: Some(work) })
+        let (blobs, work) = (Arc::clone(blobs), Some(Working::Idle(work)));
+        Ok(Upload { blobs, staging, gathered: Vec::new(), work, bytes, brought_by: None })
     }
 
     /// Says who brings it, if that was not known at the beginning: from its finish on, that member may name it.
     pub fn is_brought_by(&mut self, member: MemberId) {
-        if let Some(work) = &mut self.work {
-            work.charge.brought_by = Some(member);
-        }
+        self.brought_by = Some(member);
     }
 
     /// Adds bytes. After an error, or if it is dropped before it is done, the upload is broken off.
@@ -130,35 +140,43 @@ impl Upload {
 
     fn charge(&mut self, more: u64) -> Result<(), BlobError> {
         let Staging { size_max: limit, .. } = self.staging;
-        let charge = &mut self.work.as_mut().ok_or(BlobError::BrokenOff)?.charge;
-        if charge.bytes.saturating_add(more) > limit {
+        if self.work.is_none() {
+            return Err(BlobError::BrokenOff);
+        }
+        if self.bytes.load(Ordering::Acquire).saturating_add(more) > limit {
             return Err(BlobError::TooLarge { limit });
         }
         self.blobs.registry().arrive(&self.staging, more, self.blobs.steady())?;
-        charge.bytes += more;
+        self.bytes.fetch_add(more, Ordering::AcqRel);
         Ok(())
     }
 
+    /// What it works with, when the piece before is written; and that piece's memory, empty.
+    async fn idle(&mut self) -> Result<(Work, Vec<u8>), BlobError> {
+        match self.work.take().ok_or(BlobError::BrokenOff)? {
+            Working::Idle(work) => Ok((work, Vec::new())),
+            Working::Pouring(begun) => Ok(begun.end().await??),
+        }
+    }
+
     async fn pour(&mut self) -> Result<(), BlobError> {
-        let mut work = self.work.take().ok_or(BlobError::BrokenOff)?;
-        let mut piece = std::mem::take(&mut self.gathered);
+        let (mut work, spare) = self.idle().await?;
+        let mut piece = std::mem::replace(&mut self.gathered, spare);
         let write = move || {
             work.writer.write(&piece)?;
             piece.clear();
-            Ok::<_, StoreError>((work, piece))
+            Ok((work, piece))
         };
-        let (work, piece) = self.blobs.host.blocking(write).await??;
-        self.work = Some(work);
-        self.gathered = piece;
+        self.work = Some(Working::Pouring(self.blobs.host.begin(write)));
         Ok(())
     }
 
     /// Makes the content durable and stages it: from here on the member may name it in this network. Whether it was there
     /// before cannot be seen. Dropped before it is done, it may be staged nevertheless.
     pub async fn finish(mut self) -> Result<Stored, BlobError> {
-        let work = self.work.take().ok_or(BlobError::BrokenOff)?;
-        let piece = std::mem::take(&mut self.gathered);
-        Ok(self.blobs.host.blocking(move || work.finish(&piece)).await??)
+        let (work, _) = self.idle().await?;
+        let (piece, brought_by) = (std::mem::take(&mut self.gathered), self.brought_by);
+        Ok(self.blobs.host.blocking(move || work.finish(&piece, brought_by)).await??)
     }
 
     /// Bytes that are kept in memory now.
@@ -182,7 +200,7 @@ impl Drop for Upload {
 }
 
 impl Work {
-    fn finish(self, piece: &[u8]) -> Result<Stored, StoreError> {
+    fn finish(self, piece: &[u8], brought_by: Option<MemberId>) -> Result<Stored, StoreError> {
         let Work { mut writer, charge } = self;
         let blobs = Arc::clone(&charge.blobs);
         writer.write(piece)?;
@@ -191,7 +209,7 @@ impl Work {
         let info = writer.finish()?;
         let hash = hex::hash(&info.hash).ok_or(StoreError::BadName { what: "blob hash", name: info.hash })?;
         let stored = Stored { hash, size: info.size };
-        charge.stage(stored);
+        charge.stage(stored, brought_by);
         blobs.counters.uploads.fetch_add(1, Ordering::Relaxed);
         blobs.counters.uploaded_bytes.fetch_add(stored.size, Ordering::Relaxed);
         Ok(stored)
