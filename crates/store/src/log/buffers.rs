@@ -3,8 +3,8 @@
 
 use crate::disk::DIRECT_BLOCK;
 
-/// Memory that waits to be used again at most, all together.
-const SPARE_BYTES_MAX: usize = 16 << 20;
+/// Memory that waits to be used again at most, all together: of two large groups.
+const SPARE_BYTES_MAX: usize = 10 << 20;
 /// Pieces of it at most.
 const SPARES_MAX: usize = 32;
 /// Up to here sizes are whole blocks; above they go in steps of an eighth to a quarter, so that one fits where another was.
@@ -25,7 +25,11 @@ impl Buffers {
         let need = bytes + DIRECT_BLOCK;
         let most = (2 * need).max(SMALL_FIT);
         let fits = self.spare.iter().enumerate().filter(|(_, memory)| (need..=most).contains(&memory.len()));
-        let Some((at, _)) = fits.min_by_key(|(_, memory)| memory.len()) else { return vec![0; rounded(need)] };
+        let Some((at, _)) = fits.min_by_key(|(_, memory)| memory.len()) else {
+            // What does not fit makes room for what does.
+            self.shorten(SPARE_BYTES_MAX.saturating_sub(need));
+            return vec![0; rounded(need)];
+        };
         let memory = self.spare.remove(at);
         self.bytes -= memory.len();
         memory
@@ -38,7 +42,12 @@ impl Buffers {
         }
         self.bytes += memory.len();
         self.spare.push(memory);
-        while self.bytes > SPARE_BYTES_MAX || self.spare.len() > SPARES_MAX {
+        self.shorten(SPARE_BYTES_MAX);
+    }
+
+    /// Gives the oldest back to the system until the others are at most so many bytes.
+    fn shorten(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max || self.spare.len() > SPARES_MAX {
             self.bytes -= self.spare.remove(0).len();
         }
     }
@@ -83,10 +92,12 @@ mod tests {
         (0..100).for_each(|_| buffers.give(vec![0; 5000]));
         assert_eq!(buffers.spare.len(), SPARES_MAX);
         (0..100).for_each(|_| buffers.give(vec![0; 3 << 20]));
-        assert!(buffers.bytes <= SPARE_BYTES_MAX && buffers.spare.len() == 5);
+        assert!(buffers.bytes <= SPARE_BYTES_MAX && buffers.spare.len() == 3);
         buffers.give(vec![0; SPARE_BYTES_MAX + 1]);
         buffers.give(Vec::new());
-        assert_eq!(buffers.spare.len(), 5);
+        assert_eq!(buffers.spare.len(), 3);
+        drop(buffers.take(SPARE_BYTES_MAX - (3 << 20)));
+        assert!(buffers.spare.is_empty(), "what is large makes room for itself");
     }
 
     #[test]
