@@ -37,6 +37,9 @@ pub struct Invited {
     /// Who made it; none is the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inviter: Option<MemberId>,
+    /// Label of the token that its maker came with, by however many invitations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
 }
 
 /// What a name was taken with, from the weakest to the strongest. A weaker credential never takes it over.

@@ -34,6 +34,9 @@ pub struct Invite {
     pub sha256: [u8; 32],
     /// Who hears what came of it; none is the operator.
     pub inviter: Option<MemberId>,
+    /// Label of the token that its maker came with, by however many invitations: it ends with that token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<str>>,
     /// The one address it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invitee: Option<Box<str>>,
@@ -80,7 +83,7 @@ pub(crate) fn decide(
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     match draft.envelope.kind.as_ref() {
-        CREATED => create(state, live, draft, input.fresh_session, now, fx),
+        CREATED => create(state, live, draft, input, now, fx),
         ACCEPTED => accept(state, live, draft, now, fx),
         _ => reject(state, live, draft, now, fx),
     }
@@ -150,6 +153,7 @@ fn read(
     Ok(Invite {
         sha256,
         inviter: by,
+        token: None,
         invitee,
         role,
         channel,
@@ -170,7 +174,7 @@ fn create(
     state: &State,
     live: &mut Live,
     mut draft: Draft<'_, '_>,
-    secret: [u8; 32],
+    input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -183,7 +187,8 @@ fn create(
             return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target").into());
         }
     };
-    let invite = read(state, &wish, to, (Some(draft.member), draft.maker), secret, now)?;
+    let mut invite = read(state, &wish, to, (Some(draft.member), draft.maker), input.fresh_session, now)?;
+    invite.token = state.token_behind(input.caller, draft.member, now);
     let id = next_id(state, now, fx);
     // A member that is invited answers by this id.
     if let Some(map) = wish.as_object_mut() {

@@ -6,6 +6,7 @@
 use crate::admin::AdminOp;
 use crate::credential::{Hold, Session};
 use crate::input::{Caller, Clock, Effect, Effects};
+use crate::invites::Invite;
 use crate::presence::{Live, USED_EVERY_MS};
 use crate::principal::Principal;
 use crate::record::Change;
@@ -114,6 +115,23 @@ impl State {
         }
     }
 
+    /// Label of the token that a member came with as this caller, or that who invited it came with.
+    pub(crate) fn token_behind(&self, caller: &Caller, id: MemberId, now: Clock) -> Option<Box<str>> {
+        let shown = [caller.session.as_ref(), caller.bearer.as_ref()];
+        let session =
+            || shown.into_iter().flatten().find_map(|hash| self.sessions.get(hash)).map(|(_, number)| *number);
+        let Some(number) = caller.stream.map(|s| s.number).or_else(session) else {
+            return caller
+                .bearer
+                .as_ref()
+                .and_then(|hash| self.token(hash, now))
+                .map(|token| token.label.as_str().into());
+        };
+        let member = self.member(id)?;
+        let session = member.sessions.iter().find(|session| session.number == number)?;
+        stands_on(member, session).map(Box::from)
+    }
+
     /// Whether the caller manages the network: roles, tokens, settings, invitations, removal of others. That is the
     /// operator, and a master, whom only the operator makes. Where the network's token manages, also people and whoever
     /// holds a token that is not narrowed.
@@ -171,7 +189,7 @@ impl State {
 
     /// Why a session is no good any more, if what it was made with has expired. What was revoked ends sessions itself.
     pub(crate) fn expired_credential(&self, member: &Member, session: &Session, now: Clock) -> Option<Fault> {
-        let label = made_with(member, session)?;
+        let label = stands_on(member, session)?;
         let good = |t: &Token| t.label == label && t.expires_at.is_none_or(|end| now.wall < end);
         if crate::bugs::on("revoked session goes on") || self.book.tokens.iter().any(good) {
             return None;
@@ -208,6 +226,11 @@ impl State {
 fn made_with<'s>(member: &'s Member, session: &'s Session) -> Option<&'s str> {
     let older = member.token.as_deref().filter(|_| session.began.is_none());
     session.token.as_deref().or(older)
+}
+
+/// The token whose end ends a session: what it was made with, or what who invited it came with.
+fn stands_on<'s>(member: &'s Member, session: &'s Session) -> Option<&'s str> {
+    made_with(member, session).or_else(|| session.invited.as_ref().and_then(|invited| invited.token.as_deref()))
 }
 
 /// Who an act takes.
@@ -280,10 +303,18 @@ fn void_where(state: &State, ends: impl Fn(&Member, &Session) -> bool, fx: &mut 
     }
 }
 
-/// A token was revoked: so is every session made with it.
+/// A token was revoked: so is every session made with it, every invitation made in those, and every session made with those.
 pub(crate) fn token_revoked(state: &State, label: &str, fx: &mut Effects) {
     fx.after.push(Effect::CredentialEnded);
-    void_where(state, |member, session| made_with(member, session) == Some(label), fx);
+    void_where(state, |member, session| stands_on(member, session) == Some(label), fx);
+    let outlives = crate::bugs::on("invitation outlives its token");
+    end_invites(state, |invite| invite.token.as_deref() == Some(label) && !outlives, fx);
+}
+
+/// Ends the invitations for which this holds; their guests are not touched.
+fn end_invites(state: &State, ends: impl Fn(&Invite) -> bool, fx: &mut Effects) {
+    let ended = state.book.invites.iter().filter(|(_, invite)| ends(invite));
+    ended.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
 }
 
 /// An invitation was taken back: so is every session made with it.
@@ -296,8 +327,7 @@ pub(crate) fn member_removed(state: &State, id: MemberId, fx: &mut Effects) {
     let numbers = state.member(id).map(|m| m.sessions.iter().map(|s| s.number).collect()).unwrap_or_default();
     void(id, numbers, fx);
     let outlives = crate::bugs::on("invitation outlives its maker");
-    let made = state.book.invites.iter().filter(|(_, invite)| invite.inviter == Some(id) && !outlives);
-    made.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
+    end_invites(state, |invite| invite.inviter == Some(id) && !outlives, fx);
     if !crate::bugs::on("guest outlives its host") {
         void_where(state, |_, session| session.invited.as_ref().is_some_and(|i| i.inviter == Some(id)), fx);
     }
@@ -324,7 +354,7 @@ pub(crate) fn record_token_use(state: &State, live: &mut Live, fx: &mut Effects)
     }
 }
 
-/// Sessions end with the time of the token they were made with.
+/// Sessions end with the time of the token they were made with, and so do invitations.
 pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
     let over = state.book.tokens.iter().filter(|t| t.expires_at.is_some_and(|end| end <= now.wall)).count();
     if over == 0 {
@@ -332,6 +362,10 @@ pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock
         return;
     }
     void_where(state, |member, session| state.expired_credential(member, session, now).is_some(), fx);
+    let over_by_now = |label: &str| {
+        state.book.tokens.iter().any(|t| t.label == label && t.expires_at.is_some_and(|end| end <= now.wall))
+    };
+    end_invites(state, |invite| invite.token.as_deref().is_some_and(over_by_now), fx);
     if std::mem::replace(&mut live.expired_tokens, over) != over {
         fx.after.push(Effect::CredentialEnded);
     }

@@ -157,7 +157,11 @@ pub(crate) fn join(
             token: from.map_or_else(|| token.map(|t| t.label.as_str().into()), |from| from.token.clone()),
             invited: match from {
                 Some(from) => from.invited.clone(),
-                None => invited.map(|(id, invite)| Invited { by: id.clone(), inviter: invite.inviter }),
+                None => invited.map(|(id, invite)| Invited {
+                    by: id.clone(),
+                    inviter: invite.inviter,
+                    token: invite.token.clone(),
+                }),
             },
             cap,
         };

@@ -73,6 +73,7 @@ fn filled(part: usize) -> World {
         let invite = Invite {
             sha256,
             inviter: Some(alice),
+            token: None,
             invitee: None,
             role: rialto_model::Role::Member,
             channel: None,

@@ -3,6 +3,7 @@
 use crate::world::{Join, World, outcome, token};
 use rialto_engine::AdminOp;
 use rialto_engine::credential::Strangers;
+use rialto_engine::mods::ModConfig;
 use rialto_model::Role;
 use rialto_model::network::{Policy, Preset, Settings, Token};
 use serde_json::{Value, json};
@@ -157,6 +158,49 @@ fn invitations_and_what_was_made_with_them_end_with_their_maker() {
     assert_eq!(world.try_say("agent:guest", "core"), "invalid_token");
     assert_eq!(outcome(&world.try_join("agent:host", invited())), "invite_invalid", "nobody invites itself back");
     assert_eq!(world.try_say("agent:other", "core"), "ok");
+}
+
+/// Whoever came with a token that somebody should not have must not come back by an invitation of its own.
+#[test]
+fn invitations_and_what_was_made_with_them_end_with_the_token_behind_them() {
+    for ends in ["revoked", "replaced", "expired"] {
+        let mut world = World::workspace();
+        world.admin(AdminOp::SetMod(ModConfig::standard("workspace").unwrap())).unwrap();
+        let end = world.now.wall + 60_000;
+        let expires_at = (ends == "expired").then_some(end);
+        world.admin(AdminOp::AddToken(Token { expires_at, ..token("leaked", "leaked-token") })).unwrap();
+        world.admin(AdminOp::AddToken(Token { role: Some(Role::Member), ..token("safe", "safe-token") })).unwrap();
+        let invited = || Join { invite: Some("secret"), payload: json!({}), ..Join::default() };
+        world.try_join("agent:thief", with("leaked-token")).unwrap();
+        world.try_join("agent:other", with("safe-token")).unwrap();
+        let event = |uses: u32| {
+            let payload = json!({ "max_uses": uses });
+            json!({ "type": "workspace.invitation.created", "target": "core", "payload": payload })
+        };
+        // One is used up, and its guest invites in its turn.
+        world.emit("agent:thief", event(1)).unwrap();
+        world.try_join("agent:guest", invited()).unwrap();
+        assert!(world.state().book.invites.is_empty(), "used up");
+        world.emit("agent:guest", event(9)).unwrap();
+        world.try_join("agent:second", invited()).unwrap();
+        world.emit("agent:thief", event(9)).unwrap();
+        match ends {
+            "revoked" => drop(world.admin(AdminOp::RevokeToken("leaked".into())).unwrap()),
+            "replaced" => drop(world.admin(AdminOp::RotateToken(token("fresh", "fresh-token"))).unwrap()),
+            _ => {
+                world.now.wall = end;
+                world.pass(1000);
+            }
+        }
+        assert!(world.state().book.invites.is_empty(), "{ends}");
+        for who in ["agent:thief", "agent:guest", "agent:second"] {
+            assert_eq!(world.try_say(who, "core"), "invalid_token", "{who}, {ends}");
+        }
+        assert_eq!(outcome(&world.try_join("agent:thief", invited())), "invite_invalid", "{ends}");
+        assert_eq!(world.try_say("agent:other", "core"), "ok", "{ends}");
+        world.crash(1000);
+        world.check();
+    }
 }
 
 #[test]

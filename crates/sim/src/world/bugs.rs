@@ -70,6 +70,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("managing leaves no record", "engine: audit"),
     ("bare token reads every letter", "engine: history"),
     ("invitation outlives its maker", "engine: rights"),
+    ("invitation outlives its token", "engine: rights"),
     ("guest outlives its host", "engine: rights"),
     ("invitation is never used up", "engine: invitations"),
     ("guard that fails lets through", "engine: mods"),

@@ -3,7 +3,7 @@
 use super::World;
 use super::client::Frame;
 use super::oracle::{CREATED, Input, Standing, Wrong, wrong};
-use super::rights::{INVITED, Shown};
+use super::rights::{INVITED, LABEL, Shown};
 use super::script::{ADDRESSES, Guest};
 use rialto_model::ErrorCode;
 use rialto_node::command::Answered;
@@ -44,12 +44,21 @@ impl World {
         let sent_at = self.clock.now().steady;
         let k = net.oracle.next_input();
         let lane = net.clients[c].lane();
+        let client = &net.clients[c];
+        let token = match (&client.invited, client.named_session) {
+            (Some(id), _) => net.oracle.token_of(id),
+            (None, Some(INVITED)) => Some(String::new()),
+            (None, Some(label)) => Some(label.to_owned()),
+            (None, None) if client.address.starts_with("human:") || net.oracle.is_lax(client.address) => None,
+            (None, None) => Some(LABEL.to_owned()),
+        };
         let mut payload = json!({ "k": k, "role": role, "max_uses": uses, "expires_in_s": seconds });
         if let (Some(invitee), Some(map)) = (invitee, payload.as_object_mut()) {
             map.insert("invitee".into(), json!(ADDRESSES[invitee % 6]));
         }
         let input = Input {
             id: Some(format!("invite-{k}")),
+            token,
             ..Input::new(net.clients[c].address, CREATED, "core", &payload, sent_at, lane)
         };
         self.deliver(n, c, vec![(Frame::Event(k), input)], calm).await
@@ -122,7 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is left of sessions whose invitation was taken back, or whose host was removed.
+    /// Nothing is left of sessions whose invitation was taken back, whose host was removed, or whose host's token ended.
     pub(crate) async fn guests_end(&mut self, n: usize) -> Result<(), Wrong> {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
         let sure = !self.trouble && !self.nets[n].shaky;
@@ -130,10 +139,11 @@ impl World {
             let net = &self.nets[n];
             let client = &net.clients[c];
             let over = client.invited.as_deref().is_some_and(|id| net.oracle.is_voided(id));
-            if !over || client.session.is_none() {
+            let doubtful = client.invited.as_deref().is_some_and(|id| net.oracle.is_doubtful(id));
+            if !over && !doubtful || client.session.is_none() {
                 continue;
             }
-            if sure {
+            if sure && !doubtful {
                 self.is_over(n, c, &network).await?;
             } else {
                 self.hang_up(n, c);

@@ -71,8 +71,9 @@ impl World {
         let person = net.clients[c].address.starts_with("human:");
         // What an observer's session may do stays so while it goes on: its client begins another one.
         let capped = net.clients[c].capped;
-        // A session that was made with less than its own token is not what it wants to go on with.
-        let keep = wish.keep && !capped && named == net.clients[c].named_session.is_some();
+        // A session that was made with less than its own token, or as a guest's, is not what it wants to go on with.
+        let guest = net.clients[c].invited.is_some();
+        let keep = wish.keep && !capped && !guest && named == net.clients[c].named_session.is_some();
         let wish = JoinWish { observer: wish.observer && !person, keep, ..wish };
         net.clients[c].named = named;
         net.clients[c].capped = wish.observer || shown.as_ref().is_some_and(|shown| shown.observer);

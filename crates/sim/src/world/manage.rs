@@ -34,6 +34,10 @@ impl World {
         let handle = self.nets[n].handle.clone().filter(|network| network.is_ready());
         let Some(network) = handle.filter(|_| !self.trouble && !self.nets[n].shaky) else { return Ok(()) };
         let Some(caller) = self.hand_of(n, by, &network).await? else { return Ok(()) };
+        // What a guest's own token lets it do beside its session is not written down.
+        if matches!(by, Hand::Own(who) if self.nets[n].clients[who % 6].invited.is_some()) {
+            return Ok(());
+        }
         let takes = match deed {
             // Who makes a master where the token manages is not written down.
             Deed::Does(Admin::Role(_, "master")) if self.nets[n].oracle.rules.token_manages => return Ok(()),
@@ -206,8 +210,12 @@ impl World {
     ) -> Result<(), Wrong> {
         let turned = AdminOp::RotateToken(token(SPARE_LABEL, SPARE));
         if self.acts(network, caller, turned, refusal).await? != Ok(()) {
+            if refusal.is_none() {
+                [LABEL, LOCAL].iter().for_each(|label| self.nets[n].oracle.token_ends(label, false));
+            }
             return Ok(());
         }
+        [LABEL, LOCAL].iter().for_each(|label| self.nets[n].oracle.token_ends(label, true));
         self.shows_role(n, network, TOKEN, Some(ErrorCode::InvalidToken)).await?;
         self.shows_role(n, network, &local_secret(n), Some(ErrorCode::InvalidToken)).await?;
         self.shows_role(n, network, SPARE, None).await?;

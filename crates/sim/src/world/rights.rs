@@ -261,8 +261,10 @@ impl World {
             .ends(&network, [AdminOp::RevokeToken(LABEL.to_owned()), AdminOp::AddToken(token(LABEL, TOKEN))])
             .await?
         {
+            self.nets[n].oracle.token_ends(LABEL, false);
             return Ok(());
         }
+        self.nets[n].oracle.token_ends(LABEL, true);
         self.sessions_end(n, &network).await?;
         self.observe().await
     }
@@ -272,6 +274,10 @@ impl World {
         for c in 0..self.nets[n].clients.len() {
             let client = &self.nets[n].clients[c];
             if client.address.starts_with("human:") || client.session.is_none() {
+                continue;
+            }
+            if client.invited.is_some() {
+                // What becomes of guests is looked at with their invitations.
                 continue;
             }
             if client.named_session.is_some() {
@@ -291,7 +297,9 @@ impl World {
             return Ok(());
         };
         let op = AdminOp::RevokeToken(label.to_owned());
-        if !self.ends(&network, [op]).await? {
+        let ended = self.ends(&network, [op]).await?;
+        self.nets[n].oracle.token_ends(label, ended);
+        if !ended {
             return Ok(());
         }
         // After renames somebody else may have shown the same one.

@@ -33,6 +33,8 @@ pub struct Input {
     pub sent_at: u64,
     /// What is sent in one lane is committed in the order of sending.
     pub lane: u64,
+    /// Label of the token that its sender came with, or who invited it did; empty if there is none, nothing if that is not known.
+    pub token: Option<String>,
 }
 
 impl Input {
@@ -51,6 +53,7 @@ impl Input {
             compat: false,
             sent_at,
             lane,
+            token: None,
         }
     }
 }

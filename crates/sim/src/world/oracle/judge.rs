@@ -296,6 +296,7 @@ impl Oracle {
                     removed: false,
                     granted: "member",
                     capped: false,
+                    guest: false,
                     owned: false,
                     lax: false,
                     quiet: false,

@@ -118,6 +118,8 @@ pub(crate) struct Member {
     pub(crate) granted: &'static str,
     /// Its session asked to be an observer's.
     pub(crate) capped: bool,
+    /// Its session came by an invitation, which makes nobody a master.
+    pub(crate) guest: bool,
     /// Its name is its own: it was taken with more than the network's token.
     pub(crate) owned: bool,
     /// It last joined as clients of workspace servers do.
@@ -135,7 +137,7 @@ impl Member {
     }
 
     pub(crate) fn is_master(&self) -> bool {
-        !self.capped && self.granted == "master"
+        !self.capped && !self.guest && self.granted == "master"
     }
 
     pub(crate) fn present(&self) -> bool {

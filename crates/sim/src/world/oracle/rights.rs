@@ -24,8 +24,12 @@ pub struct Invitation {
     expires_at: u64,
     /// It was taken back, refused, or its maker was removed.
     ended: bool,
-    /// Nothing is left of sessions made with it: it was taken back, or its maker was removed.
+    /// Nothing is left of sessions made with it: it was taken back, its maker was removed, or the token behind it ended.
     voided: bool,
+    /// Label of the token behind it, as [`Input::token`] has it.
+    token: Option<String>,
+    /// A token ended that may be the one behind it.
+    doubtful: bool,
     /// Guests that came and refusals of which its maker was not told yet.
     untold: Vec<(&'static str, Option<String>)>,
 }
@@ -93,6 +97,7 @@ impl Oracle {
         if let Some(member) = self.members.get_mut(who) {
             member.owned |= proves || person;
             member.lax = input.compat;
+            member.guest = credentials.get("invite").is_some();
         }
     }
 
@@ -160,6 +165,8 @@ impl Oracle {
             expires_at,
             ended: false,
             voided: false,
+            token: input.token.clone(),
+            doubtful: false,
             untold: Vec::new(),
         });
         Ok(())
@@ -198,6 +205,9 @@ impl Oracle {
             return Standing::Over;
         }
         let latest = self.latest_wall.max(wall);
+        if invitation.doubtful {
+            return Standing::Unsure;
+        }
         if latest.saturating_add(DOUBT_MS) >= invitation.expires_at { Standing::Unsure } else { Standing::Good }
     }
 
@@ -205,6 +215,27 @@ impl Oracle {
     pub fn is_for(&self, id: &str, address: &str) -> bool {
         let invitation = self.invitations.iter().find(|i| i.id == id);
         invitation.is_some_and(|i| i.invitee.as_deref().is_none_or(|only| only == address))
+    }
+
+    /// The token behind an invitation.
+    pub fn token_of(&self, id: &str) -> Option<String> {
+        self.invitations.iter().find(|i| i.id == id).and_then(|i| i.token.clone())
+    }
+
+    /// A token ended, or may have: so do the invitations of who came with it, and the sessions made with those.
+    pub fn token_ends(&mut self, label: &str, surely: bool) {
+        for invitation in &mut self.invitations {
+            match invitation.token.as_deref() {
+                Some(token) if token != label => {}
+                Some(_) if surely => (invitation.ended, invitation.voided) = (true, true),
+                Some(_) | None => invitation.doubtful = true,
+            }
+        }
+    }
+
+    /// Whether it is not known if anything is left of a session that was made with this invitation.
+    pub fn is_doubtful(&self, id: &str) -> bool {
+        self.invitations.iter().any(|i| i.id == id && i.doubtful && !i.voided)
     }
 
     /// Whether nothing may be left of a session that was made with this invitation.
