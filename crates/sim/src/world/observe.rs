@@ -154,9 +154,13 @@ impl World {
     async fn collect_stream(&mut self, n: usize, c: usize) -> Result<(), Wrong> {
         let Some(stream) = self.nets[n].clients[c].stream.as_mut().filter(|s| s.listening) else { return Ok(()) };
         let heard = stream.heard();
+        let mut left = false;
         for item in heard {
             match item {
-                Heard::Answer(frame, answer) => self.answered(n, c, frame, &answer)?,
+                Heard::Answer(frame, answer) => {
+                    left |= matches!(frame, Frame::Leave(_)) && answer.result.is_ok();
+                    self.answered(n, c, frame, &answer)?;
+                }
                 Heard::Push(record, attempt) => self.pushed(n, c, record, attempt)?,
                 Heard::Stored(attempts) => {
                     let Some(network) = self.nets[n].handle.clone() else { continue };
@@ -193,6 +197,10 @@ impl World {
                 }
                 Heard::Gone => self.hang_up(n, c),
             }
+        }
+        if left {
+            // A carrier ends a stream whose member has left: what was sent behind its goodbye may never be answered.
+            self.hang_up(n, c);
         }
         Ok(())
     }
@@ -452,6 +460,10 @@ impl World {
             acked.told = true;
             net.oracle.receipts_given(&acked.address, &acked.seqs, acked.up_to, &reachable)?;
             net.oracle.acked(&acked.address, &acked.seqs, acked.up_to, true);
+            // An ack names events by id, and an id that is forgotten may come again: then the newer event may be the one that is acked.
+            let newer: Vec<u64> = acked.seqs.iter().filter_map(|seq| net.oracle.newest_namesake(*seq)).collect();
+            let up_to = net.oracle.newest_namesake(acked.up_to).unwrap_or(0);
+            net.oracle.doubt(&acked.address, &newer, up_to);
         }
         net.oracle.all_excused_died()
     }

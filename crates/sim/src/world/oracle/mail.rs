@@ -122,6 +122,12 @@ impl Oracle {
         }
     }
 
+    /// The last event behind this one that has the same id.
+    pub fn newest_namesake(&self, seq: u64) -> Option<u64> {
+        let id = self.entry(seq)?.event.id();
+        self.tape.iter().rev().find(|e| e.event.id() == id).map(|e| e.event.seq).filter(|newest| *newest > seq)
+    }
+
     /// An event is what was committed at its position.
     pub fn same_event(&self, event: &Event) -> Result<(), Wrong> {
         match self.entry(event.seq) {
