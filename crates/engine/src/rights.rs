@@ -14,6 +14,7 @@ use crate::state::{Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::network::{Names, Preset, SessionBinding, Token};
 use rialto_model::{ErrorCode, Fault, Role};
+use std::collections::BTreeSet;
 
 /// Names of people that the operator alone has.
 const RESERVED_PEOPLE: &[&str] = &["operator"];
@@ -102,30 +103,28 @@ impl State {
     /// What a member may do as this caller: never more than its session, or the token that speaks for it.
     pub fn role_of(&self, caller: &Caller, id: MemberId, now: Clock) -> Role {
         let Some(member) = self.member(id) else { return Role::Observer };
-        let shown = [caller.session.as_ref(), caller.bearer.as_ref()];
-        let session = shown.into_iter().flatten().find_map(|hash| self.sessions.get(hash));
-        match (caller.stream.map(|s| s.number), session) {
-            (Some(number), _) => member.role_in(number),
-            (None, Some((_, number))) => member.role_in(*number),
-            (None, None) if caller.operator => member.granted,
-            (None, None) => {
+        match self.session_number(caller) {
+            Some(number) => member.role_in(number),
+            None if caller.operator => member.granted,
+            None => {
                 let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
                 token.and_then(|t| t.role).map_or(member.role(), |cap| member.granted.max(cap))
             }
         }
     }
 
+    /// The session that a caller speaks in, if it is in one.
+    fn session_number(&self, caller: &Caller) -> Option<u64> {
+        let shown = [caller.session.as_ref(), caller.bearer.as_ref()];
+        let session = || shown.into_iter().flatten().find_map(|hash| self.sessions.get(hash));
+        caller.stream.map(|stream| stream.number).or_else(|| session().map(|(_, number)| *number))
+    }
+
     /// Label of the token that a member came with as this caller, or that who invited it came with.
     pub(crate) fn token_behind(&self, caller: &Caller, id: MemberId, now: Clock) -> Option<Box<str>> {
-        let shown = [caller.session.as_ref(), caller.bearer.as_ref()];
-        let session =
-            || shown.into_iter().flatten().find_map(|hash| self.sessions.get(hash)).map(|(_, number)| *number);
-        let Some(number) = caller.stream.map(|s| s.number).or_else(session) else {
-            return caller
-                .bearer
-                .as_ref()
-                .and_then(|hash| self.token(hash, now))
-                .map(|token| token.label.as_str().into());
+        let Some(number) = self.session_number(caller) else {
+            let token = caller.bearer.as_ref().and_then(|hash| self.token(hash, now));
+            return token.map(|token| token.label.as_str().into());
         };
         let member = self.member(id)?;
         let session = member.sessions.iter().find(|session| session.number == number)?;
@@ -356,17 +355,15 @@ pub(crate) fn record_token_use(state: &State, live: &mut Live, fx: &mut Effects)
 
 /// Sessions end with the time of the token they were made with, and so do invitations.
 pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
-    let over = state.book.tokens.iter().filter(|t| t.expires_at.is_some_and(|end| end <= now.wall)).count();
-    if over == 0 {
+    let over = state.book.tokens.iter().filter(|t| t.expires_at.is_some_and(|end| end <= now.wall));
+    let over: BTreeSet<&str> = over.map(|token| token.label.as_str()).collect();
+    if over.is_empty() {
         live.expired_tokens = 0;
         return;
     }
     void_where(state, |member, session| state.expired_credential(member, session, now).is_some(), fx);
-    let over_by_now = |label: &str| {
-        state.book.tokens.iter().any(|t| t.label == label && t.expires_at.is_some_and(|end| end <= now.wall))
-    };
-    end_invites(state, |invite| invite.token.as_deref().is_some_and(over_by_now), fx);
-    if std::mem::replace(&mut live.expired_tokens, over) != over {
+    end_invites(state, |invite| invite.token.as_deref().is_some_and(|label| over.contains(label)), fx);
+    if std::mem::replace(&mut live.expired_tokens, over.len()) != over.len() {
         fx.after.push(Effect::CredentialEnded);
     }
 }

@@ -8,7 +8,7 @@ use crate::host::Begun;
 use rialto_engine::MemberId;
 use rialto_model::{hex, limits};
 use rialto_store::{BlobWriter, StoreError};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// An upload somebody wishes to make.
@@ -50,8 +50,8 @@ pub struct Upload {
     gathered: Vec<u8>,
     /// Gone after a failure.
     work: Option<Working>,
-    /// Bytes that came, as its charge counts them.
-    bytes: Arc<AtomicU64>,
+    /// Shared with the work: what comes after a piece could not be written is given back too.
+    charge: Arc<Charge>,
     /// Who may name the content, where that is not who it is counted for on its way in.
     brought_by: Option<MemberId>,
 }
@@ -68,7 +68,7 @@ enum Working {
 struct Work {
     /// First, so that the file is gone before its bytes are free for others.
     writer: Box<dyn BlobWriter>,
-    charge: Charge,
+    charge: Arc<Charge>,
 }
 
 /// Counts an upload and its bytes as long as they are not staged.
@@ -76,26 +76,26 @@ struct Work {
 struct Charge {
     blobs: Arc<Blobs>,
     staging: Staging,
-    bytes: Arc<AtomicU64>,
-    over: bool,
+    bytes: AtomicU64,
+    over: AtomicBool,
 }
 
 impl Charge {
     /// The content is there: what was charged on the way is charged to its name.
-    fn stage(mut self, stored: Stored, brought_by: Option<MemberId>) {
+    fn stage(&self, stored: Stored, brought_by: Option<MemberId>) {
         let now = self.blobs.steady();
         let mut registry = self.blobs.registry();
         registry.end(&self.staging, self.bytes.load(Ordering::Acquire));
         let member = brought_by.unwrap_or(self.staging.member);
         registry.stage(&Staging { member, ..self.staging }, stored, now);
         drop(registry);
-        self.over = true;
+        self.over.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.over.load(Ordering::Acquire) {
             self.blobs.registry().end(&self.staging, self.bytes.load(Ordering::Acquire));
         }
     }
@@ -105,13 +105,16 @@ impl Upload {
     pub(super) async fn begin(blobs: &Arc<Blobs>, mut staging: Staging) -> Result<Upload, BlobError> {
         staging.size_max = staging.size_max.min(limits::FILE_BYTES_MAX);
         blobs.registry().begin(&staging, blobs.steady())?;
-        let bytes = Arc::<AtomicU64>::default();
-        let charge = Charge { blobs: Arc::clone(blobs), staging, bytes: bytes.clone(), over: false };
+        let blobs = Arc::clone(blobs);
+        let (bytes, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let charge = Arc::new(Charge { blobs: Arc::clone(&blobs), staging, bytes, over });
+        let shared = Arc::clone(&charge);
         let store = Arc::clone(&blobs.store);
-        let work =
-            blobs.host.blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge })).await??;
-        let (blobs, work) = (Arc::clone(blobs), Some(Working::Idle(work)));
-        Ok(Upload { blobs, staging, gathered: Vec::new(), work, bytes, brought_by: None })
+        let work = blobs
+            .host
+            .blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge: shared }))
+            .await??;
+        Ok(Upload { blobs, staging, gathered: Vec::new(), work: Some(Working::Idle(work)), charge, brought_by: None })
     }
 
     /// Says who brings it, if that was not known at the beginning: from its finish on, that member may name it.
@@ -143,11 +146,11 @@ impl Upload {
         if self.work.is_none() {
             return Err(BlobError::BrokenOff);
         }
-        if self.bytes.load(Ordering::Acquire).saturating_add(more) > limit {
+        if self.charge.bytes.load(Ordering::Acquire).saturating_add(more) > limit {
             return Err(BlobError::TooLarge { limit });
         }
         self.blobs.registry().arrive(&self.staging, more, self.blobs.steady())?;
-        self.bytes.fetch_add(more, Ordering::AcqRel);
+        self.charge.bytes.fetch_add(more, Ordering::AcqRel);
         Ok(())
     }
 

@@ -281,6 +281,22 @@ async fn a_full_or_failing_disk_refuses_and_leaves_nothing() {
     assert_eq!(download.next().await.unwrap().unwrap(), bytes[..9], "it was not lost");
 }
 
+/// More may come while a piece is on its way to a disk that refuses it: that is given back too.
+#[tokio::test]
+async fn what_comes_behind_a_piece_that_could_not_be_written_is_given_back() {
+    let disk = FaultDisk::new(1);
+    let options = LocalOptions { manual: true, seed: Some(1), ..LocalOptions::default() };
+    let world = World::over(Arc::new(LocalStore::open_on(disk.clone(), "/data", options).unwrap()));
+    let mut upload = world.blobs.stage(staging(1, 1)).await.unwrap();
+    disk.fail_in("blobs", Call::Write, 0, std::io::ErrorKind::Other, true);
+    upload.write(&noise(PIECE_BYTES, 1)).await.unwrap();
+    // The piece is refused by now, and nobody has asked what became of it.
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    upload.write(&noise(1000, 2)).await.unwrap();
+    let failed = fault(upload.finish().await.unwrap_err());
+    assert_eq!((failed.code, world.blobs.usage(1)), (ErrorCode::StorageUnavailable, Usage::default()));
+}
+
 /// An upload that is given up, or whose future is dropped in the middle, leaves nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_broken_off_leaves_nothing() {
