@@ -275,6 +275,8 @@ fn change(state: &mut State, change: &Change) {
                 end_sessions(state, *member, Ended::Taken, |_| true);
             }
             if let Some(m) = state.book.members.get_mut(*member as usize) {
+                // Most members have one session for as long as they live.
+                m.sessions.reserve_exact(1);
                 m.sessions.push(session.clone());
                 state.sessions.insert(session.sha256, (*member, session.number));
             }

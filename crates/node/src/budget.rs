@@ -13,7 +13,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -80,8 +80,8 @@ pub struct Account {
     moved_at: AtomicU64,
     /// The connections whose answers it counts, if they can be ended.
     connections: Mutex<Vec<(u64, End)>>,
-    /// On the account of the node: accounts whose connections can be ended.
-    evictable: Mutex<Evictable>,
+    /// On the account of the node: accounts whose connections can be ended. Boxed: the many accounts below it have none.
+    evictable: OnceLock<Box<Mutex<Evictable>>>,
 }
 
 /// Ends a connection.
@@ -133,7 +133,7 @@ impl Account {
             began,
             moved_at: AtomicU64::new(0),
             connections: Mutex::default(),
-            evictable: Mutex::default(),
+            evictable: OnceLock::new(),
         })
     }
 
@@ -142,7 +142,7 @@ impl Account {
     }
 
     fn evictable(&self) -> std::sync::MutexGuard<'_, Evictable> {
-        self.evictable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.evictable.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The account of the node.
@@ -163,6 +163,7 @@ impl Account {
         if connections.is_empty() {
             evictable.accounts.push(Arc::downgrade(self));
         }
+        connections.reserve_exact(1);
         connections.push((number, End(Arc::new(end))));
         drop((connections, evictable));
         EndsWhenCrowded { account: self.clone(), number }

@@ -36,6 +36,8 @@ const COLD: Goal = Goal {
 const PER_NETWORK: u64 = 100;
 /// Joins at once.
 const JOINS: usize = 32;
+/// A node gives memory back that nobody has used for this long.
+const GIVEN_BACK: Duration = Duration::from_secs(7);
 /// Without an end of its own.
 const FOR_EVER: Length = Length { cpu: Duration::from_secs(100_000), wall: Duration::from_secs(3600) };
 
@@ -75,8 +77,7 @@ pub(crate) async fn memory(lab: &mut Lab<'_>) -> Result<Vec<Row>, BenchError> {
 /// MiB of a node at rest, and KiB of each idle agent.
 pub(crate) async fn memory_of(program: &Path, folder: &Path, agents: u64) -> Result<(f64, f64), BenchError> {
     let (node, _) = Rialto::start(program, folder).await?;
-    at_rest(&node).await?;
-    let idle = resident_bytes(node.pid())?;
+    let idle = bytes_at_rest(&node).await?;
     let mut networks = Vec::new();
     for n in 0..agents.div_ceil(PER_NETWORK) {
         networks.push(node.network(&format!("crowd-{n}")).await?);
@@ -86,8 +87,7 @@ pub(crate) async fn memory_of(program: &Path, folder: &Path, agents: u64) -> Res
     for network in &networks {
         held.spawn(hold(Agent::join(node.address, network, "first", "").await?));
     }
-    at_rest(&node).await?;
-    let before = resident_bytes(node.pid())?;
+    let before = bytes_at_rest(&node).await?;
     let mut joining: JoinSet<Result<Agent, BenchError>> = JoinSet::new();
     for n in 0..agents {
         let network = networks.get(usize::try_from(n / PER_NETWORK).unwrap_or(0)).cloned();
@@ -103,8 +103,7 @@ pub(crate) async fn memory_of(program: &Path, folder: &Path, agents: u64) -> Res
     while let Some(agent) = joining.join_next().await {
         held.spawn(hold(agent.map_err(|e| BenchError::answer(e.to_string()))??));
     }
-    at_rest(&node).await?;
-    let each = resident_bytes(node.pid())?.saturating_sub(before) as f64 / agents as f64;
+    let each = bytes_at_rest(&node).await?.saturating_sub(before) as f64 / agents as f64;
     if let Some(gone) = held.try_join_next() {
         gone.map_err(|e| BenchError::answer(e.to_string()))??;
     }
@@ -127,6 +126,13 @@ async fn hold(mut agent: Agent) -> Result<(), BenchError> {
         // A pong is sent now and then; the text before it is of no interest.
         agent.quiet().await?;
     }
+}
+
+/// Bytes of memory of a node that does nothing.
+async fn bytes_at_rest(node: &Rialto) -> Result<u64, BenchError> {
+    at_rest(node).await?;
+    tokio::time::sleep(GIVEN_BACK).await;
+    resident_bytes(node.pid())
 }
 
 /// Waits until a node has used hardly any CPU time for a while.
