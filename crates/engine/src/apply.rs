@@ -3,7 +3,7 @@
 use crate::conversations::NOWHERE;
 use crate::credential::{Ended, Hold};
 use crate::invites;
-use crate::mods::{Runs, persistence};
+use crate::mods::Runs;
 use crate::monotonic;
 use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
@@ -102,7 +102,7 @@ fn event(state: &mut State, record: &EventRecord) {
 
 /// Counts what history keeps, while that is bounded by size.
 fn note_size(state: &mut State, record: &EventRecord) {
-    if record.stored && persistence::is_bounded_by_size(state) {
+    if record.stored && state.loaded.bounded_by_size {
         let bytes = record.event.texts().1.len() as u64 + EVENT_OVERHEAD_BYTES;
         state.book.sizes.add(record.event.seq, bytes);
     }
@@ -397,7 +397,7 @@ fn change(state: &mut State, change: &Change) {
         Change::Mods { mods } => {
             state.book.mods.clone_from(mods);
             state.book.mods_revision += 1;
-            state.external = mods.iter().any(|m| !m.runs.is_builtin());
+            state.mods_changed();
         }
         Change::ModApproved { name, member, on } => {
             let who = state.book.approved.entry(name.clone()).or_default();
@@ -584,7 +584,7 @@ fn removed(state: &mut State, member: MemberId) {
     state.book.mods.retain(|m| m.runs != Runs::Served(member));
     if state.book.mods.len() != loaded {
         state.book.mods_revision += 1;
-        state.external = state.book.mods.iter().any(|m| !m.runs.is_builtin());
+        state.mods_changed();
     }
 }
 

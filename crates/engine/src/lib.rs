@@ -96,7 +96,7 @@ impl Engine {
             }
             Err(Stop::Ask(_)) => {}
         }
-        if self.state.external
+        if self.state.loaded.external
             && let Ok(Accepted { event: Some(record), duplicate: false, .. }) = &result
         {
             external::observe(&self.state, record, None, effects);

@@ -8,8 +8,8 @@ use crate::conversations::NOWHERE;
 use crate::credential::{Ended, Hold, Session, Strangers};
 use crate::directory::Directory;
 use crate::invites::Invite;
-use crate::mods::ModConfig;
 use crate::mods::external::owed::OwedEmit;
+use crate::mods::{Loaded, ModConfig};
 use crate::monotonic::{Monotonic, Reading};
 use crate::recency::Recency;
 use crate::resources::{Resource, ResourceIndex, ResourceNo};
@@ -531,8 +531,7 @@ pub struct State {
     pub(crate) room_pairs: Index<(MemberId, MemberId), BTreeMap<Box<str>, u32>>,
     /// Numbers of threads that nothing is left of.
     pub(crate) free_threads: BTreeSet<u32>,
-    /// Some mod runs elsewhere.
-    pub(crate) external: bool,
+    pub(crate) loaded: Loaded,
     /// Whether who shows nothing is admitted: the run of the node has the last word, not the network.
     pub strangers: Strangers,
 }
@@ -559,7 +558,7 @@ impl State {
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             strangers: Strangers::default(),
-            external: book.mods.iter().any(|m| !m.runs.is_builtin()),
+            loaded: Loaded::of(&book.mods),
             book,
             lists,
             reading: Reading::default(),

@@ -162,6 +162,8 @@ pub(crate) struct Task {
     stopping: bool,
     /// Buffers that came back from the log.
     batches: Vec<Batch>,
+    /// No batch was handed over since the last tick.
+    batches_rest: bool,
     /// Sources that wait for an answer from outside.
     lanes: BTreeMap<Source, Lane>,
     /// Streams whose join waits: what they send next goes behind it.
@@ -264,6 +266,7 @@ impl Task {
             broken: false,
             stopping: false,
             batches: Vec::new(),
+            batches_rest: true,
             lanes: BTreeMap::new(),
             joining: BTreeMap::new(),
             checks: Checks::default(),
@@ -579,6 +582,7 @@ impl Task {
         }
         self.urgent = !self.open.is_empty();
         self.submit().await;
+        self.rest_batches();
         self.gauge();
         self.compare_clocks(now);
     }

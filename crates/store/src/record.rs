@@ -119,6 +119,11 @@ impl Batch {
         self.buf.len()
     }
 
+    /// Bytes its buffer holds or could hold.
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+
     /// Empties it for the same network, keeping the buffer.
     pub fn clear(&mut self) {
         self.reset(self.network);

@@ -6,6 +6,7 @@ pub mod analytics;
 pub mod auth;
 pub mod enrichment;
 pub mod external;
+mod loaded;
 pub mod manage;
 pub mod options;
 pub mod persistence;
@@ -13,6 +14,7 @@ pub mod rate_limiter;
 pub mod workspace;
 
 pub use external::{OnError, Runs};
+pub(crate) use loaded::Loaded;
 
 use crate::glob;
 use crate::input::Clock;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: batches land in order; answers, deliveries and effects of a batch come after its flush.
 
+use super::gather::BATCH_BYTES;
 use super::named::BlobChanges;
 use super::{Flight, Task, Then};
 use crate::command::{Out, Reply, StateAt};
@@ -19,8 +20,10 @@ use std::time::{Duration, Instant};
 const LOG_PER_SNAPSHOT: usize = 12;
 /// As much when the log has rolled: replay then begins in the segment before at the earliest.
 const LOG_PER_ROLL_SNAPSHOT: usize = 4;
-/// A buffer larger than this is not kept for the next batch.
-const BATCH_BYTES_KEPT: usize = 4 << 20;
+/// A buffer larger than this is not kept for the next batch: what a full batch takes, and one event more.
+const BATCH_BYTES_KEPT: usize = BATCH_BYTES + (2 << 20);
+/// So much of an empty buffer is kept by a network that rests.
+const BATCH_BYTES_AT_REST: usize = 64 << 10;
 
 impl Task {
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
@@ -72,6 +75,7 @@ impl Task {
             self.land();
             return;
         }
+        self.batches_rest = false;
         let mut next = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
         next.clear();
         let batch = std::mem::replace(&mut self.open, next);
@@ -141,6 +145,17 @@ impl Task {
             flight.done = Some(result);
         }
         self.land();
+    }
+
+    /// Gives the memory of batches back, a second after the last one.
+    pub(super) fn rest_batches(&mut self) {
+        if !std::mem::replace(&mut self.batches_rest, true) || !self.flights.is_empty() {
+            return;
+        }
+        self.batches.clear();
+        if self.open.is_empty() && self.open.capacity() > BATCH_BYTES_AT_REST {
+            self.open = Batch::new(self.shared.number);
+        }
     }
 
     /// A snapshot is due when the log has rolled and there is enough new since the last one.

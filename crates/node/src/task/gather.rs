@@ -13,7 +13,7 @@ const QUIET_TURNS: usize = 2;
 /// Events of one connection taken in a row before others have their turn.
 const TURN_EVENTS: usize = 256;
 /// Bytes decided in one batch, about.
-const BATCH_BYTES: usize = 8 << 20;
+pub(super) const BATCH_BYTES: usize = 8 << 20;
 
 impl Task {
     /// Takes all that waits, fairly, and makes one batch of it. While another is on its way to the disk, a small batch

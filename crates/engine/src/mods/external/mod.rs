@@ -248,7 +248,7 @@ pub(crate) enum Next {
 
 /// Whether mods that run elsewhere have a say: there are any, or were when the first of them was asked.
 pub(crate) fn concerns(state: &State, answers: &Answers) -> bool {
-    state.external || answers.mods.is_some() && !crate::bugs::on("unloaded mod has no say")
+    state.loaded.external || answers.mods.is_some() && !crate::bugs::on("unloaded mod has no say")
 }
 
 /// The mods an event passes: those that were loaded when the first of them was asked.

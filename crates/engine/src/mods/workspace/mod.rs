@@ -37,7 +37,7 @@ const STATUS_TTL_S: u64 = 86_400;
 /// The mod, if it is loaded and looks at events of this type.
 pub(crate) fn active<'s>(state: &'s State, kind: &str) -> Option<&'s ModConfig> {
     let is_ours = kind.starts_with("workspace.");
-    is_ours.then(|| state.book.mods.iter().find(|m| m.name.as_ref() == NAME && m.intercepts(kind))).flatten()
+    state.workspace().filter(|m| is_ours && m.intercepts(kind))
 }
 
 /// Whether the event goes to who is there and is forgotten, although it does not say so.
