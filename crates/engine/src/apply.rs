@@ -266,6 +266,9 @@ fn change(state: &mut State, change: &Change) {
                 state.lists.acked.entry(*member).or_default().floor = head;
             }
             state.members.insert(record.address.clone(), *member);
+            if let Some(face) = &record.via {
+                state.carried.entry(face.clone()).or_default().insert(*member);
+            }
             state.directory.enter_member(*member, record);
             state.book.former.remove(&record.address);
             seat_in_groups(state, *member);
@@ -420,6 +423,13 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::ResourceSet { resource, record } => resources::set(state, *resource, record),
         Change::ProfileRevised { revision } => state.book.profile_revision = *revision,
+        Change::Fact { face, key, value } => {
+            let facts = state.book.facts.entry(face.clone()).or_default();
+            facts.set(key, value.as_deref());
+            if facts.is_empty() {
+                state.book.facts.remove(face);
+            }
+        }
         Change::EmitOwed { number, record } => {
             state.book.owed.insert(*number, record.as_ref().clone());
             state.book.next_owed = state.book.next_owed.max(number + 1);
@@ -572,6 +582,10 @@ fn removed(state: &mut State, member: MemberId) {
         m.groups.clear();
         m.queueing.clear();
         state.members.swap_remove(&address);
+        if let Some(face) = m.via.take() {
+            state.carried.entry(face).or_default().remove(&member);
+            state.carried.retain(|_, members| !members.is_empty());
+        }
         state.directory.remove_member(member);
     }
     state.book.former.retain(|_, id| *id != member);

@@ -201,6 +201,9 @@ impl State {
             map.insert("joined_at".into(), json!(m.joined_at));
             let binding = if m.lax && m.verification == 0 { "lax" } else { "strict" };
             map.insert("binding".into(), json!(binding));
+            if let Some(face) = &m.via {
+                map.insert("via".into(), json!(face));
+            }
             if let Some(until) = m.quiet_until {
                 map.insert("dnd".into(), json!(true));
                 map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(self.shown(until, now)))));

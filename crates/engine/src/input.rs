@@ -5,7 +5,7 @@ use crate::mods::external::{Check, Checked};
 use crate::record::{EventRecord, Record};
 use crate::route::Route;
 use crate::state::MemberId;
-use rialto_model::{Envelope, ErrorCode, Event, Fault, Millis, Seq};
+use rialto_model::{Envelope, ErrorCode, Event, FaceName, Fault, Millis, Seq};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -56,8 +56,19 @@ pub struct Caller {
     pub keyed: bool,
     /// A stream that has joined: nothing else is looked at.
     pub stream: Option<SessionRef>,
+    /// The face that speaks for a member it carries, the one that is `claimed`: nothing else is looked at.
+    pub via: Option<Via>,
     /// The trace that the request belongs to; its events do, unless they say otherwise.
     pub trace: Option<Box<rialto_model::TraceContext>>,
+}
+
+/// A face that speaks for a member it carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Via {
+    /// Which.
+    pub face: FaceName,
+    /// The verification level that it vouches for.
+    pub level: u8,
 }
 
 impl Caller {
@@ -222,6 +233,13 @@ pub enum Effect {
     },
     /// A mod that runs elsewhere is shown an event; nobody waits for it.
     Observe(Box<Check>),
+    /// A member that a face carried is no member any more.
+    CarriedGone {
+        /// The face.
+        face: FaceName,
+        /// The address it had.
+        address: Box<str>,
+    },
     /// Every session is told and closed.
     CloseAll {
         /// Why.

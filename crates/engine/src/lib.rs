@@ -36,6 +36,7 @@ mod directory;
 mod duplicate;
 mod emit;
 mod explain;
+mod facts;
 pub mod invites;
 pub mod listing;
 mod membership;
@@ -53,8 +54,11 @@ mod weights;
 pub use admin::AdminOp;
 pub use delivery::AckRequest;
 pub use explain::Explanation;
+pub use facts::{FactChange, FactNow, FactPage};
 pub use history::{Filter, Latest, Page, View, Viewer};
-pub use input::{Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop};
+pub use input::{
+    Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop, Via,
+};
 pub use own::{Dnd, Wishes};
 pub use presence::Live;
 pub use principal::Principal;
@@ -240,6 +244,11 @@ impl Engine {
             effects.change(entry);
         }
         Ok(result)
+    }
+
+    /// Decides a change of a face's fact; false if the fact is not what it must be for that.
+    pub fn change_fact(&mut self, change: &FactChange, effects: &mut Effects) -> Result<bool, Fault> {
+        facts::decide(&self.state, change, effects)
     }
 
     /// Notes that a token was shown.

@@ -176,6 +176,9 @@ fn rename(
     if !matches!(prefix, "agent" | "openagents") {
         return forbidden("only agents are renamed");
     }
+    if let Some(face) = &member.via {
+        return forbidden(&format!("{face} carries this member under the name it has elsewhere"));
+    }
     if member.verification > 0 {
         return forbidden("a proven address stays");
     }

@@ -7,7 +7,7 @@ use crate::input::{Caller, Clock};
 use crate::rights::voided;
 use crate::state::{Member, MemberId, State};
 use rialto_model::network::{Policy, SessionBinding};
-use rialto_model::{ErrorCode, Fault};
+use rialto_model::{ErrorCode, FaceName, Fault};
 
 /// Who is calling.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,9 @@ impl State {
             let session = member.session(stream.number).ok_or_else(revoked)?;
             return self.expired_credential(member, session, now).map_or(Ok(Principal::Member(stream.member)), Err);
         }
+        if let Some(via) = &caller.via {
+            return self.carried_member(&via.face, caller.claimed.as_deref());
+        }
         let claimed = claimed.or(caller.claimed.as_deref());
         if let Some(session) = &caller.session {
             let Some(found) = self.sessions.get(session) else { return Err(self.stale(session)) };
@@ -82,6 +85,19 @@ impl State {
             return self.unproved(claimed);
         }
         Err(Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here"))
+    }
+
+    /// A face speaks for the members it carries, and for nobody else.
+    fn carried_member(&self, face: &FaceName, claimed: Option<&str>) -> Result<Principal, Fault> {
+        let missing =
+            |who: &str| Fault::new(ErrorCode::NotAMember, format!("{face} carries no member {who}: bring it in first"));
+        let address = claimed.ok_or_else(|| missing("without an address"))?;
+        let found = self.known_as(address).and_then(|id| Some((id, self.member(id).filter(|m| !m.removed)?)));
+        match found {
+            Some((id, member)) if member.via.as_ref() == Some(face) => Ok(Principal::Member(id)),
+            Some(_) => Err(Fault::new(ErrorCode::SourceMismatch, format!("{address} is not carried by {face}"))),
+            None => Err(missing(address)),
+        }
     }
 
     /// Whoever shows a session speaks as its member, and as nobody else.

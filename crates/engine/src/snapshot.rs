@@ -81,6 +81,7 @@ impl State {
             profile_revision: 0,
             owed: Default::default(),
             next_owed: 0,
+            facts: Default::default(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

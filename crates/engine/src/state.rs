@@ -7,6 +7,7 @@ use crate::audit::Entry;
 use crate::conversations::NOWHERE;
 use crate::credential::{Ended, Hold, Session, Strangers};
 use crate::directory::Directory;
+use crate::facts::Facts;
 use crate::invites::Invite;
 use crate::mods::external::owed::OwedEmit;
 use crate::mods::{Loaded, ModConfig};
@@ -21,7 +22,7 @@ use indexmap::IndexMap;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::member::{Profile, Receive};
 use rialto_model::network::{Delivery, Settings, Token};
-use rialto_model::{Millis, NetworkId, Role, Seq};
+use rialto_model::{FaceName, Millis, NetworkId, Role, Seq};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -169,6 +170,9 @@ pub struct Member {
     /// Addresses it had before, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<Box<str>>,
+    /// The face that carries it: it lives elsewhere, and has no session here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<FaceName>,
 }
 
 /// Maps by number as lists of pairs: inside a tagged record, JSON's text keys do not read back as numbers.
@@ -426,6 +430,9 @@ pub struct Book {
     /// Emits of mods that wait for other mods, in the order in which they are to be decided.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub owed: BTreeMap<u64, OwedEmit>,
+    /// Small durable facts, by the face they are of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<FaceName, Facts>,
     /// Number of the next owed emit; 0 as long as there never was one.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub next_owed: u64,
@@ -529,6 +536,8 @@ pub struct State {
     pub(crate) room_ids: Index<Box<str>, u32>,
     /// Rooms of two members, the one with the lower number first: one per channel that scopes them.
     pub(crate) room_pairs: Index<(MemberId, MemberId), BTreeMap<Box<str>, u32>>,
+    /// Members that faces carry.
+    pub(crate) carried: BTreeMap<FaceName, BTreeSet<MemberId>>,
     /// Numbers of threads that nothing is left of.
     pub(crate) free_threads: BTreeSet<u32>,
     pub(crate) loaded: Loaded,
@@ -555,6 +564,7 @@ impl State {
             resource_index: ResourceIndex::new(&book.resources),
             room_ids: Index::with_hasher(hasher()),
             room_pairs: Index::with_hasher(hasher()),
+            carried: BTreeMap::new(),
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             strangers: Strangers::default(),
@@ -572,6 +582,9 @@ impl State {
             }
             if !member.removed {
                 state.members.insert(member.address.clone(), id);
+                if let Some(face) = &member.via {
+                    state.carried.entry(face.clone()).or_default().insert(id);
+                }
                 for session in &member.sessions {
                     state.sessions.insert(session.sha256, (id, session.number));
                 }
@@ -613,6 +626,7 @@ impl State {
             && self.shares == other.shares
             && self.threads_named == other.threads_named
             && self.free_threads == other.free_threads
+            && self.carried == other.carried
     }
 
     /// A member by number.
@@ -628,6 +642,21 @@ impl State {
     /// Whoever has the address, or had it last before a rename.
     pub fn known_as(&self, address: &str) -> Option<MemberId> {
         self.member_id(address).or_else(|| self.book.former.get(address).copied())
+    }
+
+    /// Members that a face carries.
+    pub fn carried_by(&self, face: &FaceName) -> Option<&BTreeSet<MemberId>> {
+        self.carried.get(face)
+    }
+
+    /// How many members faces carry.
+    pub(crate) fn carried_count(&self) -> usize {
+        self.carried.values().map(BTreeSet::len).sum()
+    }
+
+    /// How many members are the network's own, not carried by a face.
+    pub(crate) fn own_member_count(&self) -> usize {
+        self.members.len() - self.carried_count()
     }
 
     /// How many members there are.

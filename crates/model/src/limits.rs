@@ -20,6 +20,12 @@ pub const EVENT_TYPE_CHARS_MAX: usize = 128;
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 /// Members of one network; more is `network_full`.
 pub const MEMBERS_MAX: usize = 10_000;
+/// Members of one network that faces carry (`via`), which do not count as its own; more is `network_full`.
+pub const CARRIED_MEMBERS_MAX: usize = 100_000;
+/// Events one carried member may be sent before it acks; more waits in its queue.
+pub const CARRIED_WINDOW: usize = 16;
+/// Events all members of one face in one network may be sent before they ack; the others' mail waits in their queues.
+pub const CARRIED_UNACKED_MAX: usize = 4096;
 /// Members up to which a network tells everybody at once of each one that comes or goes; a larger one tells once a second, all together.
 pub const PRESENCE_EACH_MEMBERS_MAX: usize = 256;
 /// Members named in one such notice; how many more there were is said.
@@ -248,3 +254,13 @@ pub const MOD_APPROVALS_MAX: usize = 1024;
 pub const MOD_OBSERVING_MAX: usize = 1024;
 /// Checks that wait for a member that polls; the oldest are dropped, and fail.
 pub const MOD_CHECKS_WAITING_MAX: usize = 256;
+/// Characters of the name of a face.
+pub const FACE_NAME_CHARS_MAX: usize = 32;
+/// Facts of one face in one network; more is `network_full`.
+pub const FACTS_PER_FACE_MAX: usize = 20_000;
+/// Bytes of all facts of one face in one network, keys included; more is `network_full`.
+pub const FACTS_PER_FACE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a fact's key; a longer one is `invalid_argument`.
+pub const FACT_KEY_BYTES_MAX: usize = 256;
+/// Bytes of a fact; a larger one is `too_large`.
+pub const FACT_BYTES_MAX: usize = 64 << 10;

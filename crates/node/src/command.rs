@@ -1,6 +1,7 @@
 //! Messages between connections and a network's task.
 
 use crate::budget::Charge;
+use crate::carried::Item;
 use crate::delivery::Attempt;
 use crate::modport::Asked;
 use crate::outbox::Outbox;
@@ -10,9 +11,12 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, Latest, Page, UnitFilter, View, Viewer, Wishes};
+use rialto_engine::{
+    AckRequest, AdminOp, Caller, EventRecord, FactChange, FactPage, Filter, Latest, Page, UnitFilter, View, Viewer,
+    Wishes,
+};
 use rialto_model::network::Durability;
-use rialto_model::{ErrorCode, Event, Fault, Seq};
+use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -229,6 +233,32 @@ pub(crate) enum Command {
     },
     CloseStream {
         connection: u64,
+    },
+    /// A face takes the mail of the members it carries.
+    Carry {
+        face: FaceName,
+        connection: u64,
+        out: mpsc::Sender<Item>,
+        reply: oneshot::Sender<Result<(), Fault>>,
+    },
+    /// A fact of a face.
+    Fact {
+        face: FaceName,
+        key: Box<str>,
+        reply: oneshot::Sender<Option<Box<str>>>,
+    },
+    /// Facts of a face.
+    Facts {
+        face: FaceName,
+        prefix: Box<str>,
+        after: Option<Box<str>>,
+        limit: usize,
+        reply: oneshot::Sender<FactPage>,
+    },
+    /// A change of a fact.
+    ChangeFact {
+        change: Box<FactChange>,
+        reply: oneshot::Sender<Result<bool, Fault>>,
     },
     Admin {
         /// Who acts and from where; the node itself if nobody.

@@ -1,6 +1,7 @@
 //! Live sessions of one network: windows, parking, redelivery. All volatile; what was not acked is still pending
 //! in the engine and is sent again on the next connection.
 
+use crate::carried::CarriedQueues;
 use crate::command::Out;
 use crate::outbox::{Outbox, Refused};
 use crate::outgoing::{Run, Signal};
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// First redelivery after this long without an ack.
-const RETRY_MS: Millis = 30_000;
+pub(crate) const RETRY_MS: Millis = 30_000;
 /// Back-off never exceeds this.
 const RETRY_MS_MAX: Millis = 900_000;
 
@@ -82,6 +83,8 @@ pub(crate) struct Sessions {
     ended: Vec<u64>,
     /// At-most-once mail of members that poll.
     rings: BTreeMap<u32, VecDeque<Seq>>,
+    /// Mail of members that faces carry.
+    pub(crate) carried: CarriedQueues,
     /// What went out to a member and is in no live stream's flight: by polls, or by a stream that is gone.
     shown: BTreeMap<u32, BTreeSet<Seq>>,
 }
@@ -218,6 +221,7 @@ impl Sessions {
     /// Closes a stream; gives its member. What gathered for it is still handed over.
     pub(crate) fn close(&mut self, connection: u64) -> Option<SessionRef> {
         self.watchers.remove(&connection);
+        self.carried.detach(connection);
         let mut live = self.by_connection.remove(&connection)?;
         if live.flush() {
             self.news.push(live.outbox.clone());
@@ -234,7 +238,7 @@ impl Sessions {
 
     /// Something gathered that was not handed over yet.
     pub(crate) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || self.carried.has_work()
     }
 
     /// Remembers that these went out to a member.
@@ -370,6 +374,7 @@ impl Sessions {
         route: &rialto_engine::Route,
         after: Option<Seq>,
     ) {
+        self.carried.signal(state, event, route);
         let signal = Signal::new(event);
         let reaches = |member: u32| {
             reaches(state, member, route) && after.is_none_or(|after| state.was_let_in(member, route, after))
@@ -416,7 +421,8 @@ impl Sessions {
     }
 
     /// The member is to be disturbed again: what waited for it is due.
-    pub(crate) fn wake(&mut self, member: u32) {
+    pub(crate) fn wake(&mut self, state: &State, member: u32) {
+        self.carried.wake(state, member);
         self.dirty.extend(self.by_member.get(&member).into_iter().flatten());
     }
 
@@ -468,6 +474,7 @@ impl Sessions {
                 self.shown.remove(&member);
             }
         }
+        self.carried.acked(state, member);
         let Some(connections) = self.by_member.get(&member) else { return };
         for connection in connections {
             let Some(live) = self.by_connection.get_mut(connection) else { continue };
@@ -511,6 +518,7 @@ impl Sessions {
 
     /// Ends all streams.
     pub(crate) fn close_all(&mut self, code: ErrorCode) {
+        self.carried.end(code);
         for (connection, live) in &mut self.by_connection {
             self.news.extend(live.end(code));
             self.dirty.push(*connection);
@@ -519,6 +527,7 @@ impl Sessions {
 
     /// Starts streams that just opened and hands over everything that gathered.
     pub(crate) fn flush(&mut self, state: &State, committed: Seq, now: Millis) {
+        self.carried.pump(state, committed, now);
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
         dirty.dedup();
@@ -537,8 +546,7 @@ impl Sessions {
     /// Deliveries whose ack is overdue are sent again; gives how many, and those that had all their attempts.
     pub(crate) fn retry(&mut self, state: &State, now: Millis) -> (u64, Vec<(u32, Seq, u32)>) {
         let max = state.book.settings.max_attempts.unwrap_or(u32::MAX);
-        let mut given_up = Vec::new();
-        let mut repeated = 0;
+        let (mut repeated, mut given_up) = self.carried.retry(state, now);
         for (connection, live) in &mut self.by_connection {
             let member = live.session.member;
             if !live.window.is_overdue(now) || is_quiet(state, member) {
@@ -575,6 +583,7 @@ impl Sessions {
             .filter_map(|l| l.window.find(seq).map(|sent| sent.attempt))
             .max()
             .unwrap_or(0)
+            .max(self.carried.attempts(member, seq))
     }
 }
 
@@ -592,7 +601,7 @@ fn reaches(state: &State, member: u32, route: &Route) -> bool {
 }
 
 /// 30, 60, 120 … at most 900 seconds, ±20 % by a hash so that many do not come at once.
-fn backoff(attempt: u32, salt: u64) -> Millis {
+pub(crate) fn backoff(attempt: u32, salt: u64) -> Millis {
     let base = RETRY_MS.saturating_mul(1 << attempt.saturating_sub(1).min(6)).min(RETRY_MS_MAX);
     let spread = xxhash_rust::xxh3::xxh3_64(&(salt ^ u64::from(attempt)).to_le_bytes()) % 41;
     base * (80 + spread) / 100

@@ -7,12 +7,14 @@
 pub mod archive;
 pub mod blobs;
 pub mod budget;
+mod carried;
 pub mod clock;
 pub mod command;
 mod conversations;
 mod dead;
 pub mod delivery;
 mod directory;
+mod facts;
 mod files;
 pub mod host;
 mod lists;
@@ -36,8 +38,10 @@ mod window;
 mod work;
 mod workspace;
 
+pub use carried::{Carried, CarriedDelivery, CarriedNews, Outsider};
 pub use command::{Answered, Out, Reply};
 pub use dead::DeadLetters;
+pub use facts::Facts;
 pub use files::{FoundFile, NewFile};
 pub use host::Host;
 pub use modport::{Asked, ModPort};
@@ -55,7 +59,8 @@ pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;
 pub use rialto_engine::resources::FileFilter;
 pub use rialto_engine::{
-    AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, Filter, SessionRef, UnitFilter, View, Viewer, Wishes,
+    AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter, View,
+    Viewer, Wishes,
 };
 pub use rialto_identity as identity;
 

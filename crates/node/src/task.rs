@@ -38,10 +38,10 @@ use park::{Given, Lane, Source};
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
 use rialto_engine::{
-    Caller, Clock, Effect, Effects, Engine, EventRecord, Latest, Principal, Record, SessionRef, Viewer,
+    Caller, Clock, Effect, Effects, Engine, EventRecord, FactPage, Latest, Principal, Record, SessionRef, Viewer,
 };
 use rialto_model::event::Beginning;
-use rialto_model::{ErrorCode, Fault, Millis, Seq};
+use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -72,6 +72,9 @@ enum Then {
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
+    Changed(oneshot::Sender<Result<bool, Fault>>, bool),
+    Fact(oneshot::Sender<Option<Box<str>>>, Option<Box<str>>),
+    Facts(oneshot::Sender<FactPage>, FactPage),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
     Save(oneshot::Sender<StateAt>, Vec<u8>),
 }
@@ -395,6 +398,26 @@ impl Task {
                 }
             }
             Command::CloseStream { connection } => self.close_stream(connection, now),
+            Command::Carry { face, connection, out, reply } => {
+                self.sessions.carried.attach(face, connection, out, &self.engine.state);
+                let _ = reply.send(Ok(()));
+            }
+            Command::Fact { face, key, reply } => {
+                let fact = self.engine.state.fact(&face, &key).map(Into::into);
+                self.answer_read(Then::Fact(reply, fact), now);
+            }
+            Command::Facts { face, prefix, after, limit, reply } => {
+                let limit = limit.min(limits::LIST_ROWS_MAX);
+                let page = self.engine.state.facts(&face, &prefix, after.as_deref(), limit);
+                self.answer_read(Then::Facts(reply, page), now);
+            }
+            Command::ChangeFact { change, reply } => {
+                let result = self.engine.change_fact(&change, &mut self.fx);
+                match self.decided(result) {
+                    Ok(changed) => self.then.push(Then::Changed(reply, changed)),
+                    Err(fault) => drop(reply.send(Err(fault))),
+                }
+            }
             Command::Admin { by, op, reply } => {
                 let result = match &by {
                     Some((caller, from)) => {
@@ -552,6 +575,9 @@ impl Task {
     fn next_due(&self) -> Option<Duration> {
         if !self.checks.is_quiet() {
             // Answers came and wait for the next batch.
+            return Some(Duration::ZERO);
+        }
+        if self.sessions.carried.has_work() {
             return Some(Duration::ZERO);
         }
         let deadline = self.engine.next_deadline(self.ticked_at);

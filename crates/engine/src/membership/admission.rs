@@ -2,6 +2,7 @@
 //!
 //! Not here: who may take a name that somebody has (`rights`).
 
+use super::carried;
 use crate::credential::Hold;
 use crate::input::{Clock, Emit};
 use crate::invites::{self, Invite};
@@ -33,6 +34,9 @@ pub(super) fn admit(
     known: Option<MemberId>,
     now: Clock,
 ) -> Result<Admission, Fault> {
+    if let Some(via) = &input.caller.via {
+        return carried::admit(state, via, address, known);
+    }
     let settings = &state.book.settings;
     let proofs = &input.proofs;
     if let Entity::Registered { prefix, .. } = address.entity()
@@ -51,6 +55,9 @@ pub(super) fn admit(
         return Err(level_fault(1, 0));
     }
     let member = known.and_then(|id| state.member(id));
+    // Who is carried from elsewhere gives way to who is here.
+    let gives_way = member.is_some_and(|m| m.via.is_some());
+    let member = member.filter(|_| !gives_way);
     let shown: Vec<&[u8; 32]> = proofs.tokens.iter().chain(&input.caller.bearer).collect();
     let owns_session = kept_session(state, input, known, now).is_some();
     let invite = proofs.invite.as_ref().and_then(|hash| invites::usable(state, hash, address.as_str(), now));
@@ -86,8 +93,8 @@ pub(super) fn admit(
         return Err(level_fault(settings.min_verification, level));
     }
     // The operator always has room.
-    let full_here = state.members.len() >= settings.max_members.min(limits::MEMBERS_MAX);
-    if known.is_none() && full_here && !input.caller.operator {
+    let full_here = state.own_member_count() >= settings.max_members.min(limits::MEMBERS_MAX);
+    if (known.is_none() || gives_way) && full_here && !input.caller.operator {
         return Err(super::full(state));
     }
     let brings = brings(state, input, address, invite.as_deref(), now);
@@ -96,7 +103,7 @@ pub(super) fn admit(
     }
     let freed = match member {
         Some(member) if !owns_session => frees_name(state, member, input, brings, now)?,
-        _ => false,
+        _ => gives_way,
     };
     // A member that is there and proves it needs no invitation; one into a channel still seats it. Whoever proves nothing else came
     // in by the invitation, which is used, and whose end is the session's.
@@ -158,7 +165,7 @@ fn frees_name(state: &State, member: &Member, input: &Emit<'_>, brings: Brings, 
     Ok(true)
 }
 
-fn level_fault(required: u8, presented: u8) -> Fault {
+pub(super) fn level_fault(required: u8, presented: u8) -> Fault {
     let methods = match required {
         0 => json!([]),
         1 => json!(["key", "jwt", "did"]),

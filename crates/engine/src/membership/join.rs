@@ -102,7 +102,8 @@ pub(crate) fn join(
         Receive::Queue
     });
     if let (true, Some(id)) = (freed, known) {
-        remove(state, id, "expired", now, fx);
+        let carried = state.member(id).is_some_and(|m| m.via.is_some());
+        remove(state, id, if carried { "recipient_left" } else { "expired" }, now, fx);
         known = None;
     }
     let head = state.book.head + fx.events();
@@ -125,15 +126,18 @@ pub(crate) fn join(
         lax: input.caller.is_compat(),
         token: token.map(|t| t.label.clone()),
         cap: if human { least_capped(old, kept, cap) } else { cap },
-        hold: state.held(old, &address, brings),
+        hold: if input.caller.via.is_some() { Hold::Nothing } else { state.held(old, &address, brings) },
         used_at: now.steady.max(1),
         ..record
     };
     let lowered = crate::bugs::on("role lowered by a join") && asked.is_some();
-    let record = Member { granted: if lowered { Role::Observer } else { record.granted }, ..record };
+    let via = input.caller.via.as_ref().map(|via| via.face.clone());
+    let record = Member { granted: if lowered { Role::Observer } else { record.granted }, via, ..record };
     let role = cap.map_or(record.granted, |cap| record.granted.max(cap));
     let (session, issued) = match kept {
         Some(number) => (SessionRef { member: id, number }, false),
+        // A face speaks for who it carries; there is no session that anybody else could show.
+        None if record.via.is_some() => (SessionRef { member: id, number: 0 }, false),
         None => (SessionRef { member: id, number: state.book.next_session }, true),
     };
     let full = issued && human && old.is_some_and(|m| m.sessions.len() >= limits::HUMAN_SESSIONS_MAX);
@@ -175,7 +179,10 @@ pub(crate) fn join(
         fx.change(Change::SessionCapped { member: id, number: session.number, cap });
     }
     let mut seats: Vec<String> = wish.channels.unwrap_or_default();
-    if state.book.settings.profile == Preset::Workspace && old.is_none() && state.channel_id(DEFAULT_CHANNEL).is_some()
+    if state.book.settings.profile == Preset::Workspace
+        && old.is_none()
+        && input.caller.via.is_none()
+        && state.channel_id(DEFAULT_CHANNEL).is_some()
     {
         seats.insert(0, DEFAULT_CHANNEL.to_owned());
     }
@@ -198,7 +205,11 @@ pub(crate) fn join(
     let mut accepted = Accepted {
         seq: Some(since),
         event: Some(event),
-        joined: Some(Box::new(Joined { session, issued, window, resume_after, replay, batch_acks, since })),
+        joined: input
+            .caller
+            .via
+            .is_none()
+            .then(|| Box::new(Joined { session, issued, window, resume_after, replay, batch_acks, since })),
         ..Accepted::default()
     };
     accepted.says(json!({
@@ -355,6 +366,7 @@ pub(super) fn member_record(
         muted: old.map(|m| m.muted.clone()).unwrap_or_default(),
         quiet_until: old.and_then(|m| m.quiet_until),
         former: old.map(|m| m.former.clone()).unwrap_or_default(),
+        via: None,
     }
 }
 

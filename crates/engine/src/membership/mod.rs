@@ -3,6 +3,7 @@
 //! Not here: joining (`join`), whether a join is admitted (`admission`), and members whose first event joins them (`guest`).
 
 mod admission;
+mod carried;
 mod guest;
 mod join;
 
@@ -98,10 +99,13 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
     let seqs: Vec<Seq> = state.pending(id, 0, Seq::MAX).collect();
     crate::tick::dead_letters(state, id, &seqs, reason, now, fx);
     crate::resources::orphaned(state, id, fx);
+    if let Some(face) = &member.via {
+        fx.after.push(Effect::CarriedGone { face: face.clone(), address: member.address.clone() });
+    }
     rights::member_removed(state, id, fx);
     fx.change(Change::Removed { member: id });
     // Where the network's token manages, some agent always does; elsewhere the operator makes masters.
-    let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human());
+    let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human() && m.via.is_none());
     let succeeded = state.book.settings.token_manages && member.granted == Role::Master;
     if !succeeded || others().any(|(_, m)| m.granted == Role::Master) {
         return None;
@@ -173,7 +177,7 @@ pub(crate) fn enroll(
     if state.member_id(parsed.as_str()).is_some() {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("{parsed} is a member")));
     }
-    if state.members.len() >= state.book.settings.max_members.min(limits::MEMBERS_MAX) {
+    if state.own_member_count() >= state.book.settings.max_members.min(limits::MEMBERS_MAX) {
         return Err(full(state));
     }
     let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);

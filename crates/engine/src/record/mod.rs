@@ -15,7 +15,7 @@ use crate::route::Route;
 use crate::state::{ChannelId, Member, MemberId};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::{Settings, Token};
-use rialto_model::{Event, EventParts, Millis, Role, Seq};
+use rialto_model::{Event, EventParts, FaceName, Millis, Role, Seq};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -356,6 +356,13 @@ pub enum Change {
     /// An owed emit was accepted, refused, dropped or redacted.
     EmitSettled {
         number: u64,
+    },
+    /// A fact of a face is as given, or no more.
+    Fact {
+        face: FaceName,
+        key: Box<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Box<str>>,
     },
     /// The network has what this revision of its profile brings.
     ProfileRevised {

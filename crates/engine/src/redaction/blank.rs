@@ -128,6 +128,7 @@ impl Copies {
             | Change::WorkForgotten { .. }
             | Change::EmitOwed { .. }
             | Change::EmitSettled { .. }
+            | Change::Fact { .. }
             | Change::ProfileRevised { .. } => Paths::new(),
         }
     }

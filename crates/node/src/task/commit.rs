@@ -223,6 +223,9 @@ impl Task {
             self.then(then, now);
         }
         let mut events = flight.events;
+        for event in &events {
+            self.sessions.carried.notice(&self.engine.state, &event.record, event.tracked);
+        }
         events.retain(|e| {
             !e.tracked || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.changes)
         });
@@ -270,6 +273,15 @@ impl Task {
             Then::Latest(reply, latest) => {
                 let _ = reply.send(latest);
             }
+            Then::Changed(reply, changed) => {
+                let _ = reply.send(Ok(changed));
+            }
+            Then::Fact(reply, fact) => {
+                let _ = reply.send(fact);
+            }
+            Then::Facts(reply, page) => {
+                let _ = reply.send(page);
+            }
             Then::Hash(reply, hash) => {
                 let _ = reply.send((self.last_lsn, hash));
             }
@@ -313,6 +325,7 @@ impl Task {
             Effect::CredentialEnded => {
                 let _ = self.head.send(self.committed);
             }
+            Effect::CarriedGone { face, address } => self.sessions.carried.gone(&face, &address),
             Effect::CloseAll { code } => self.sessions.close_all(code),
             Effect::Observe(check) => self.observe(&check),
         }

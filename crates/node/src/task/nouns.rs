@@ -130,7 +130,7 @@ impl Task {
     /// What a change means for those that are connected.
     pub(super) fn heed(&mut self, change: &Change) {
         if let Change::Quiet { member, until: None } = change {
-            self.sessions.wake(*member);
+            self.sessions.wake(&self.engine.state, *member);
             // Readers that follow by cursor look again.
             let _ = self.head.send(self.committed);
         }

@@ -30,6 +30,8 @@ fn only_reads(command: &Command) -> bool {
         | Command::Forget { .. }
         | Command::Snapshot { .. }
         | Command::Contents { .. }
+        | Command::Fact { .. }
+        | Command::Facts { .. }
         | Command::Horizon { .. } => true,
         Command::Emit { .. }
         | Command::EmitKeyed { .. }
@@ -38,6 +40,8 @@ fn only_reads(command: &Command) -> bool {
         | Command::OpenRoom { .. }
         | Command::Own { .. }
         | Command::Watch { .. }
+        | Command::Carry { .. }
+        | Command::ChangeFact { .. }
         | Command::CloseStream { .. }
         | Command::ModPort { .. }
         | Command::ModSaid { .. }
@@ -65,6 +69,9 @@ impl Task {
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Latest(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Changed(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Fact(reply, _) => drop(reply),
+                Then::Facts(reply, _) => drop(reply),
                 Then::Hash(reply, _) => drop(reply),
                 Then::Save(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
@@ -231,6 +238,8 @@ impl Task {
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Carry { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::ChangeFact { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ModPort { name, asks } => self.checks.connect(name, asks),
                 Command::Shown { .. }
@@ -239,6 +248,8 @@ impl Task {
                 | Command::Hash { .. }
                 | Command::Save { .. }
                 | Command::Contents { .. }
+                | Command::Fact { .. }
+                | Command::Facts { .. }
                 | Command::Watch { .. }
                 | Command::Forget { .. }
                 | Command::Snapshot { .. }
