@@ -3,18 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
-#[allow(dead_code, reason = "metadata is for another test")]
-#[path = "carriers/event.rs"]
-mod event;
-#[path = "carriers/line.rs"]
-mod line;
-#[allow(dead_code, reason = "queries and mail are for another test")]
-#[path = "carriers/member.rs"]
-mod member;
 mod support;
 
-use event::Draft;
-use member::{Carrier, Member, Place};
+use rialto_sim::contract::{Carrier, Draft, Member};
 use serde_json::{Value, json};
 use support::Node;
 use support::http::Http;
@@ -41,7 +32,7 @@ struct Scene {
 
 impl Scene {
     async fn set(node: &Node, n: usize, carrier: Carrier) -> Scene {
-        let place = Place::of(node);
+        let place = node.place();
         let mut people = Vec::new();
         for who in PEOPLE {
             let role = if who == "observer" { "observer" } else { "member" };

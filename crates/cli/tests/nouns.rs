@@ -3,25 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
-#[path = "carriers/event.rs"]
-mod event;
 #[path = "nouns/hidden.rs"]
 mod hidden;
-#[path = "carriers/line.rs"]
-mod line;
 #[path = "nouns/matrix.rs"]
 mod matrix;
-#[allow(dead_code, reason = "this test reads by queries")]
-#[path = "carriers/member.rs"]
-mod member;
 #[path = "nouns/search.rs"]
 mod search;
 mod support;
 #[path = "nouns/trace.rs"]
 mod trace;
 
-use event::Draft;
-use member::{Carrier, Member, Place};
+use rialto_sim::contract::{Carrier, Draft, Member, Place, bearing};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use support::Node;
@@ -42,7 +34,7 @@ struct Scene {
 impl Scene {
     /// Requester, executor and a candidate sit in `den`; the outsider and the observer do not.
     async fn set(node: &Node, n: usize, carrier: Carrier) -> Scene {
-        let place = Place::of(node);
+        let place = node.place();
         let mut members = BTreeMap::new();
         for who in ["requester", "executor", "candidate", "outsider"] {
             members.insert(who, Member::join(&place, carrier, &format!("{who}-{n}")).await.unwrap());
@@ -499,7 +491,7 @@ async fn a_wait_for_the_next_event_of_work_is_woken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_senders_learn_what_their_events_led_to() {
     let node = Node::start();
-    let place = Place::of(&node);
+    let place = node.place();
     let http = Http::new(node.url());
     let readers = readers(&node, &http, &["ana", "ben"]).await;
     let mut client = place.grpc().await.unwrap();
@@ -508,7 +500,7 @@ async fn grpc_senders_learn_what_their_events_led_to() {
     let events = [work, query("bad", r#"{"room":"direct_none"}"#), query("good", r#"{"limit":1}"#)];
     let events = events.iter().map(Draft::protobuf).collect();
     let request = rialto_openagents::grpc::pb::SendRequest { network: place.network.clone(), events };
-    let reply = client.send(member::bearing(request, &readers[0].bearer)).await.unwrap().into_inner();
+    let reply = client.send(bearing(request, &readers[0].bearer)).await.unwrap().into_inner();
     let [asked, bad, good] = &reply.results[..] else { panic!("{reply:?}") };
     let metadata: Value = serde_json::from_slice(&asked.event.as_ref().unwrap().metadata).unwrap();
     let id = metadata["work"]["id"].as_str().unwrap();

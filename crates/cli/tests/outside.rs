@@ -3,18 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
-#[allow(dead_code, reason = "metadata is for another test")]
-#[path = "carriers/event.rs"]
-mod event;
-#[path = "carriers/line.rs"]
-mod line;
-#[allow(dead_code, reason = "queries are for another test")]
-#[path = "carriers/member.rs"]
-mod member;
 mod support;
 
-use event::{Draft, Got};
-use member::{Carrier, Member, Place};
+use rialto_sim::contract::{Carrier, Draft, Got, Member};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use support::http::Http;
@@ -48,7 +39,7 @@ async fn answer(server: &mut Member, id: &str, mut verdict: Value) -> Got {
 #[tokio::test]
 async fn a_mod_is_served_on_every_carrier() {
     let node = Node::start();
-    let place = Place::of(&node);
+    let place = node.place();
     let mut alice = Member::join(&place, Carrier::WebSocket, "alice").await.unwrap();
     for (n, carrier) in SERVING.into_iter().enumerate() {
         let mut server = Member::join(&place, carrier, &format!("server-{n}")).await.unwrap();
@@ -100,7 +91,7 @@ const MODES: [(&str, &str, &str, &str, Option<u64>); 10] = [
 #[tokio::test]
 async fn what_each_mode_may_do_on_every_carrier() {
     let node = Node::start();
-    let place = Place::of(&node);
+    let place = node.place();
     for (c, carrier) in SERVING.into_iter().enumerate() {
         let mut server = Member::join(&place, carrier, &format!("server-{c}")).await.unwrap();
         let mut sender = Member::join(&place, carrier, &format!("sender-{c}")).await.unwrap();

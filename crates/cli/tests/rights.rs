@@ -6,19 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
-#[allow(dead_code, reason = "metadata is for another test")]
-#[path = "carriers/event.rs"]
-mod event;
-#[path = "carriers/line.rs"]
-mod line;
-#[allow(dead_code, reason = "queries and mail are for another test")]
-#[path = "carriers/member.rs"]
-mod member;
 mod support;
 
-use event::Draft;
-use member::{Carrier, Member, Place};
 use rialto_openagents::ops::{OPS, Op, scoped_path};
+use rialto_sim::contract::{Carrier, Draft, Member};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use support::Node;
@@ -284,7 +275,7 @@ const CARRIERS: [(&str, Carrier); 3] =
 async fn every_event_for_every_role_on_every_stream() {
     let node = Node::start();
     let http = Http::new(node.url());
-    let place = Place::of(&node);
+    let place = node.place();
     http.post("/v1/join", &node.token, &json!({ "agent_id": "agent:peer" })).await.data();
     let mut rows = Map::new();
     for (c, (_, carrier)) in CARRIERS.into_iter().enumerate() {

@@ -4,18 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
-#[allow(dead_code, reason = "this test needs its part")]
-#[path = "carriers/event.rs"]
-mod event;
-#[path = "carriers/line.rs"]
-mod line;
-#[allow(dead_code, reason = "this test needs its part")]
-#[path = "carriers/member.rs"]
-mod member;
 mod support;
 
-use event::Draft;
-use member::{Carrier, Member, Place, bearing};
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
 use rialto_node::command::Look;
@@ -24,6 +14,7 @@ use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts};
 use rialto_openagents::grpc::pb;
 use rialto_openagents::{App, Door, FaceConfig};
 use rialto_serve::Listener;
+use rialto_sim::contract::{Carrier, Draft, Member, Place, bearing};
 use rialto_store::MemoryStore;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -65,7 +56,9 @@ impl World {
             url: format!("http://{addr}"),
             network: network.id().to_owned(),
             token: TOKEN.to_owned(),
-            clients: dir.path().join("clients"),
+            program: support::program(),
+            sessions: dir.path().join("clients"),
+            ..Place::default()
         };
         World { clock, node, network, place, stop, _dir: dir }
     }

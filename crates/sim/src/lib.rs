@@ -1,6 +1,13 @@
-//! Dev only: the architecture test, the harness that drives the real binary, the seeded world around the real node, and
-//! what crosses rooms.
+//! Dev only: the architecture test, the harness that drives the real binary, the contract every face keeps, the seeded world
+//! around the real node, and what crosses rooms.
 
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the parts of a test fail as the test does"
+)]
+pub mod contract;
 #[allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,10 +1,10 @@
 //! Other networks of the same node: a listed one is named with its profile, one that is not listed looks like one that does not exist.
 
-use crate::member::{Place, bearing};
 use crate::support::Node;
 use crate::support::http::Http;
 use futures_util::{SinkExt, StreamExt};
 use rialto_openagents::grpc::pb;
+use rialto_sim::contract::bearing;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -197,7 +197,7 @@ async fn the_same_over_websocket() {
 async fn the_same_over_grpc() {
     let lab = Lab::start();
     lab.list(false).await;
-    let mut client = Place::of(&lab.node).grpc().await.unwrap();
+    let mut client = lab.node.place().grpc().await.unwrap();
     let told = |status: tonic::Status| {
         let trailer = status.metadata().get_bin("rialto-error-bin").map(|b| b.to_bytes().unwrap());
         (status.code(), status.message().to_owned(), trailer)
@@ -271,7 +271,7 @@ async fn mail_to_another_network_is_refused_with_where_that_is() {
     let unknown = refusal(format!("{NOBODYS}::agent:bob")).await;
     assert_eq!(unknown, json!({ "network": NOBODYS, "entity": "agent:bob" }));
     // Streams and gRPC say the same.
-    let mut client = Place::of(&lab.node).grpc().await.unwrap();
+    let mut client = lab.node.place().grpc().await.unwrap();
     let target = format!("{}::agent:bob", lab.id);
     let event = pb::Event { r#type: "a.b".into(), target: target.clone().into(), ..Default::default() };
     let send = pb::SendRequest { network: lab.node.network().to_owned(), events: vec![event] };

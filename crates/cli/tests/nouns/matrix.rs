@@ -1,10 +1,10 @@
 //! The visibility matrix, the same on every way to read.
 
-use crate::member::{Place, bearing};
 use crate::support::http::Http;
 use crate::support::{Node, until};
 use crate::{heard, post, readers};
 use rialto_openagents::grpc::pb;
+use rialto_sim::contract::bearing;
 use serde_json::{Value, json};
 
 /// Target, visibility, who sees it in history, and whether ben gets it as mail.
@@ -50,7 +50,7 @@ async fn one_matrix_for_query_poll_stream_search_and_mail() {
     let bell = json!({ "id": "bell", "type": "test.note.posted", "target": "agent:broadcast", "payload": { "content": "b3ll" } });
     post(&node, &http, ana, &bell).await;
     until("the index", || node.line("search b3ll --json").ok().out.contains("\"bell\"").then_some(()));
-    let mut grpc = Place::of(&node).grpc().await.unwrap();
+    let mut grpc = node.place().grpc().await.unwrap();
     for reader in readers.iter().filter(|reader| reader.who != "nobody") {
         let who = reader.who;
         let expected: Vec<usize> = (0..MATRIX.len()).filter(|n| MATRIX[*n].2.contains(&who)).collect();

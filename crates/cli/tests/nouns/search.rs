@@ -1,12 +1,12 @@
 //! Searching while the index is far behind the log: everything is found on every carrier, in both orders, and a page that could not
 //! look at all of the log says so.
 
-use crate::member::{Carrier, Member, Place, bearing, ids_of};
 use crate::support::http::Http;
 use crate::support::sse::Sse;
 use crate::support::{Node, until};
 use rialto_model::limits;
 use rialto_openagents::grpc::pb;
+use rialto_sim::contract::{Carrier, Member, bearing, ids_of};
 use serde_json::{Value, json};
 
 const CARRIERS: [Carrier; 5] =
@@ -62,7 +62,7 @@ async fn a_held_back_index_hides_nothing_on_any_carrier() {
     node.line("send channel/general indexed-heron --as alice --id indexed").ok();
     caught_up(&node);
     hold_index(&mut node);
-    let (place, http) = (Place::of(&node), Http::new(node.url()));
+    let (place, http) = (node.place(), Http::new(node.url()));
     let base = format!("/v1/ws/{}", node.network());
     let indexed_through = node.line("search heron --json").ok().json()["indexed_through"].as_u64().unwrap();
 

@@ -1,10 +1,9 @@
 //! Trace context: in by header, gRPC metadata or the event itself, out with every delivery, shown by `explain`.
 
-use crate::event::Got;
-use crate::member::{Carrier, Member, Place, bearing};
 use crate::support::Node;
 use crate::support::http::Http;
 use rialto_openagents::grpc::pb;
+use rialto_sim::contract::{Carrier, Got, Member, bearing};
 use serde_json::{Value, json};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -22,7 +21,7 @@ fn trace_of(got: &Got) -> (Option<String>, Option<String>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_goes_with_the_event_over_every_carrier_and_a_restart() {
     let mut node = Node::start();
-    let (place, http) = (Place::of(&node), Http::new(node.url()));
+    let (place, http) = (node.place(), Http::new(node.url()));
     let base = format!("/v1/ws/{}", node.network());
     let joined = http.post(&format!("{base}/join"), &node.token, &json!({ "agent_id": "agent:ana" })).await.data();
     let bearer = format!("Bearer {}", joined["session_id"].as_str().unwrap());

@@ -5,6 +5,7 @@
 pub mod http;
 pub mod sse;
 
+use rialto_sim::contract::Place;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,10 +17,14 @@ use tempfile::TempDir;
 /// Nothing that is waited for takes longer, on the slowest machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The binary under test.
+pub fn program() -> PathBuf {
+    std::env::var_os("RIALTO_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_rialto").into()).into()
+}
+
 /// The binary under test, knowing nothing of the machine's own node.
 pub fn rialto() -> Command {
-    let binary = std::env::var_os("RIALTO_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_rialto").into());
-    let mut command = Command::new(binary);
+    let mut command = Command::new(program());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("RIALTO_")) {
         command.env_remove(name);
     }
@@ -246,6 +251,18 @@ impl Node {
     /// The operator's secret of this run.
     pub fn admin(&self) -> &str {
         self.run["admin_secret"].as_str().unwrap()
+    }
+
+    /// The node as clients of every carrier need to know it.
+    pub fn place(&self) -> Place {
+        Place {
+            url: self.url().to_owned(),
+            network: self.network().to_owned(),
+            token: self.token.clone(),
+            admin: self.admin().to_owned(),
+            program: program(),
+            sessions: self.path("clients"),
+        }
     }
 
     /// A command on this node's data directory.

@@ -95,11 +95,7 @@ impl Server {
 
     /// The program with nobody's own settings.
     pub fn client() -> Command {
-        let mut command = Command::new(rialto());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RIALTO_")) {
-            command.env_remove(name);
-        }
-        command
+        clean(rialto())
     }
 
     /// `rialto up` on a data directory, not started yet.
@@ -258,6 +254,15 @@ impl Server {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.data()["session_id"].as_str().unwrap().to_owned()
     }
+}
+
+/// A program that knows nothing of the machine's own node.
+pub(super) fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("RIALTO_")) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// The same command with a limit of open files, set by a shell that it takes the place of.

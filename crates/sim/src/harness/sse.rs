@@ -21,37 +21,36 @@ pub struct SseEvent {
     pub event: String,
     /// `data:` as JSON.
     pub data: Value,
+    /// `data:` as it came.
+    pub text: String,
 }
 
 impl Sse {
     /// Opens a stream; a refusal comes back as the answer.
     pub async fn open(address: SocketAddr, path: &str, bearer: &str, last: Option<&str>) -> Result<Sse, Box<Answer>> {
-        let mut http = Http::new(address);
-        let mut request = http.request("GET", path).bearer(bearer).header("accept", "text/event-stream");
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
-        }
-        request.try_begin(None).await.unwrap();
-        let (status, headers) = soon("the stream's head", http.answer_head()).await.unwrap();
-        if status == 200 {
-            return Ok(Sse { http, buffer: String::new() });
-        }
-        let length = headers.iter().find(|(n, _)| n == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
-        let body = http.exactly(length).await.unwrap();
-        Err(Box::new(Answer { status, headers, body }))
+        soon("the stream's head", Sse::try_open(address, path, bearer, last)).await.unwrap()
     }
 
     /// Opens a stream of a node that may go away meanwhile.
-    pub async fn try_open(address: SocketAddr, path: &str, bearer: &str, last: Option<&str>) -> Option<Sse> {
+    pub async fn try_open(
+        address: SocketAddr,
+        path: &str,
+        bearer: &str,
+        last: Option<&str>,
+    ) -> std::io::Result<Result<Sse, Box<Answer>>> {
         let mut http = Http::new(address);
         let mut request = http.request("GET", path).bearer(bearer).header("accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
-        request.try_begin(None).await.ok()?;
-        let (status, _) = http.answer_head().await.ok()?;
-        assert_eq!(status, 200, "{path}");
-        Some(Sse { http, buffer: String::new() })
+        request.try_begin(None).await?;
+        let (status, headers) = http.answer_head().await?;
+        if status == 200 {
+            return Ok(Ok(Sse { http, buffer: String::new() }));
+        }
+        let length = headers.iter().find(|(n, _)| n == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
+        let body = http.exactly(length).await?;
+        Ok(Err(Box::new(Answer { status, headers, body })))
     }
 
     /// The next event; comments and `retry:` are passed over. None when the stream has ended.
@@ -82,7 +81,10 @@ fn parse(block: &str) -> Option<SseEvent> {
         match line.split_once(": ") {
             Some(("id", id)) => out.id = Some(id.to_owned()),
             Some(("event", name)) => out.event = name.to_owned(),
-            Some(("data", text)) => data = Some(serde_json::from_str(text).unwrap()),
+            Some(("data", text)) => {
+                data = Some(serde_json::from_str(text).unwrap());
+                text.clone_into(&mut out.text);
+            }
             _ => {}
         }
     }

@@ -94,13 +94,25 @@ impl Ws {
 
     /// The next frame, however long it takes.
     pub async fn try_next(&mut self) -> Frame {
+        match self.next_message().await {
+            Ok(text) => Frame::Event(serde_json::from_str(&text).unwrap()),
+            Err(end) => end,
+        }
+    }
+
+    /// The next text as it came, however long it takes; how the connection ended when there is none.
+    pub async fn next_text(&mut self) -> Result<String, String> {
+        self.next_message().await.map_err(|end| format!("the connection has ended: {end:?}"))
+    }
+
+    async fn next_message(&mut self) -> Result<String, Frame> {
         loop {
             match self.inner.next().await {
-                None | Some(Err(_)) => return Frame::Gone,
-                Some(Ok(Message::Text(text))) => return Frame::Event(serde_json::from_str(&text).unwrap()),
+                None | Some(Err(_)) => return Err(Frame::Gone),
+                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
                 Some(Ok(Message::Close(frame))) => {
                     let (code, reason) = frame.map_or((1005, String::new()), |f| (f.code.into(), f.reason.to_string()));
-                    return Frame::Closed(code, reason);
+                    return Err(Frame::Closed(code, reason));
                 }
                 Some(Ok(_)) => {}
             }

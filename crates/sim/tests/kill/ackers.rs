@@ -1,7 +1,7 @@
 //! Ackers: the acker takes its mail over one carrier and acks most of it, some late and some never, until the connection breaks.
 
 use crate::book::Side;
-use rialto_sim::harness::{Chance, Http, Line, Sse, join};
+use rialto_sim::harness::{Chance, Http, Line, Sse, join, rialto};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
@@ -30,10 +30,10 @@ pub(crate) async fn ack(acking: Acking, address: SocketAddr, side: Side, seed: u
         Acking::WebSocket => Line::websocket(address, &side.network, &frame).await,
         Acking::Connect => Line::connect(address, &side.network, &frame).await,
         Acking::Stdio => {
-            Line::stdio(address, &side.network, &frame, &side.dir.join(format!("a{}", side.round()))).await
+            Line::stdio(rialto(), address, &side.network, &frame, &side.dir.join(format!("a{}", side.round()))).await
         }
     };
-    if let Some(line) = line {
+    if let Ok(line) = line {
         talk(acking, line, side, chance).await;
     }
 }
@@ -70,7 +70,8 @@ async fn poll(mut http: Http, side: Side, mut chance: Chance) {
 async fn listen(address: SocketAddr, side: Side, mut chance: Chance) {
     let path = side.path("events/stream?view=inbox");
     let opened = Sse::try_open(address, &path, &side.sessions["agent:acker"], None).await;
-    let Some(mut sse) = opened else { return };
+    let Ok(opened) = opened else { return };
+    let mut sse = opened.unwrap_or_else(|answer| panic!("{path}: {answer:?}"));
     let mut http = Http::new(address);
     let (mut waiting, mut going) = (Vec::new(), false);
     while let Some(event) = sse.try_next().await {
@@ -107,7 +108,7 @@ async fn talk(acking: Acking, mut line: Line, side: Side, mut chance: Chance) {
             let ack = json!({ "type": "network.event.ack", "target": "core", "payload": { "ids": asked } });
             let ping = json!({ "type": "network.ping", "target": "core", "payload": {} });
             let events: Value = json!([ack, ping]);
-            if line.send(&events).await.is_none() {
+            if line.send(&events).await.is_err() {
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! Senders: each keeps events on their way over one carrier until the connection breaks.
 
 use crate::book::{Side, TARGETS, body_of};
-use rialto_sim::harness::{Chance, Http, Line, join};
+use rialto_sim::harness::{Chance, Http, Line, join, rialto};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -96,10 +96,10 @@ pub(crate) async fn send(sending: Sending, address: SocketAddr, side: Side, seed
         Sending::WebSocket => Line::websocket(address, &side.network, &frame).await,
         Sending::Connect => Line::connect(address, &side.network, &frame).await,
         Sending::Http | Sending::HttpArray | Sending::HttpLines | Sending::Stdio => {
-            Line::stdio(address, &side.network, &frame, &side.dir.join(format!("s{}", side.round()))).await
+            Line::stdio(rialto(), address, &side.network, &frame, &side.dir.join(format!("s{}", side.round()))).await
         }
     };
-    if let Some(line) = line {
+    if let Ok(line) = line {
         talk(sending, line, &mut source).await;
     }
 }
@@ -148,7 +148,7 @@ async fn talk(sending: Sending, mut line: Line, source: &mut Source) {
             let count = 1 + source.chance.below(6);
             let (events, _) = source.next(count);
             open += count;
-            if line.send(&json!(events)).await.is_none() {
+            if line.send(&json!(events)).await.is_err() {
                 return;
             }
             source.rest().await;

@@ -23,11 +23,22 @@ impl Draft {
         Draft { id, kind: "test.note.posted", source: None, target, payload: payload.to_owned(), metadata: "{}".into() }
     }
 
+    /// A message that says this text: what every face can carry.
+    pub fn saying(id: &str, target: &str, text: &str) -> Draft {
+        Draft::note(id, target, &json!({ "content": text }).to_string())
+    }
+
+    /// The text of a message; empty when it has none.
+    pub fn text(&self) -> String {
+        content(&self.payload)
+    }
+
     /// With metadata, an object as text.
     pub fn metadata(self, metadata: &str) -> Draft {
         Draft { metadata: metadata.to_owned(), ..self }
     }
 
+    /// As one line of JSON.
     pub fn json(&self) -> String {
         let source = self.source.as_ref().map(|s| format!(r#""source":{},"#, json!(s))).unwrap_or_default();
         let Draft { id, kind, target, payload, metadata, .. } = self;
@@ -36,6 +47,7 @@ impl Draft {
         )
     }
 
+    /// As gRPC carries it.
     pub fn protobuf(&self) -> pb::Event {
         pb::Event {
             id: self.id.clone().into(),
@@ -88,6 +100,7 @@ impl Got {
         })
     }
 
+    /// Reads what gRPC carries.
     pub fn of_protobuf(event: pb::Event) -> Result<Got, String> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string());
         Ok(Got {
@@ -108,10 +121,20 @@ impl Got {
         serde_json::from_str(&self.payload).unwrap_or_default()
     }
 
+    /// The text of a message; empty when it has none.
+    pub fn text(&self) -> String {
+        content(&self.payload)
+    }
+
     /// The event this one answers.
     pub fn in_reply_to(&self) -> Option<&str> {
         self.metadata.get("in_reply_to").and_then(Value::as_str)
     }
+}
+
+fn content(payload: &str) -> String {
+    let payload: Value = serde_json::from_str(payload).unwrap_or_default();
+    payload["content"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Metadata without what tells one delivery from another.

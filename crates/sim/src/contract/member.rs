@@ -1,76 +1,45 @@
-//! A member of the network behind one carrier: sends, receives, acks, loses its connection and comes back.
+//! A member of the network behind one carrier of the OpenAgents face: sends, receives, acks, loses its connection and comes back.
 
+use super::conversation::Conversation;
+use super::driver::{Answer, Driver, Receipt, accepted};
 use super::event::{Draft, Got, Refused};
-use super::line::Line;
-use crate::support::http::Http;
-use crate::support::sse::Sse;
-use crate::support::{Node, PATIENCE, rialto};
+use super::place::Place;
+use crate::harness::{Http, Line, Network, PATIENCE, Sse, join};
 use rialto_openagents::grpc::pb;
 use rialto_openagents::grpc::pb::network_client::NetworkClient;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::time::Duration;
 use tonic::transport::Channel;
 
 /// A way to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
+    /// Calls, and polls of the inbox.
     HttpInbox,
+    /// Calls, and polls of the log.
     HttpLog,
+    /// A stream of the inbox, and calls to send.
     SseInbox,
+    /// A stream of the log, and calls to send.
     SseLog,
+    /// One WebSocket.
     WebSocket,
+    /// gRPC calls.
     GrpcUnary,
+    /// One gRPC stream.
     GrpcConnect,
+    /// `rialto stdio`.
     Stdio,
 }
 
 use Carrier::{GrpcConnect, GrpcUnary, HttpInbox, HttpLog, SseInbox, SseLog, Stdio, WebSocket};
 
-/// Carriers that send, each in its own way, and their names as senders.
-pub const SENDING: [(Carrier, &str); 5] = [
-    (HttpInbox, "HTTP"),
-    (WebSocket, "WebSocket"),
-    (GrpcUnary, "gRPC Send"),
-    (GrpcConnect, "gRPC Connect"),
-    (Stdio, "stdio"),
-];
-
-/// Carriers that receive, and their names as receivers.
-pub const RECEIVING: [(Carrier, &str); 8] = [
-    (HttpInbox, "HTTP inbox"),
-    (HttpLog, "HTTP log"),
-    (SseInbox, "SSE inbox"),
-    (SseLog, "SSE log"),
-    (WebSocket, "WebSocket"),
-    (GrpcUnary, "gRPC Poll"),
-    (GrpcConnect, "gRPC Connect"),
-    (Stdio, "stdio"),
-];
-
-/// Where the node is and what opens it.
-#[derive(Debug, Clone)]
-pub struct Place {
-    pub url: String,
-    pub network: String,
-    pub token: String,
-    /// A directory for the sessions of `rialto stdio`.
-    pub clients: PathBuf,
-}
-
-impl Place {
-    pub fn of(node: &Node) -> Place {
-        let (url, network) = (node.url().to_owned(), node.network().to_owned());
-        Place { url, network, token: node.token.clone(), clients: node.path("clients") }
-    }
-
-    pub async fn grpc(&self) -> Result<NetworkClient<Channel>, String> {
-        let endpoint = tonic::transport::Endpoint::new(self.url.clone()).map_err(|e| e.to_string())?;
-        Ok(NetworkClient::new(endpoint.connect().await.map_err(|e| e.to_string())?))
-    }
-}
+/// How long one poll waits.
+const POLL: Duration = Duration::from_secs(5);
 
 /// One connection.
+#[derive(Debug)]
 enum Link {
     /// Each call for itself; the position up to which this connection has read.
     Http {
@@ -84,14 +53,17 @@ enum Link {
     /// Pushed; what is sent goes by HTTP, as far as SSE is concerned.
     Sse {
         http: Http,
-        line: Line,
+        stream: Conversation,
     },
-    Stream(Line),
+    Stream(Conversation),
 }
 
 /// A member.
+#[derive(Debug)]
 pub struct Member {
+    /// Its address.
     pub address: String,
+    /// How it is there.
     pub carrier: Carrier,
     place: Place,
     role: &'static str,
@@ -101,28 +73,38 @@ pub struct Member {
     waiting: VecDeque<Got>,
     /// Where a reader by cursor goes on after a new connection.
     cursor: Option<String>,
+    /// Requests so far: their ids are numbered.
+    asked: u32,
 }
 
-type Sent = Result<Result<u64, Refused>, String>;
+type Sent = Answer<u64>;
 
 impl Member {
-    /// Joins as `name`.
-    pub async fn join(place: &Place, carrier: Carrier, name: &str) -> Result<Member, String> {
-        Member::join_as(place, carrier, name, "member").await
-    }
-
-    pub async fn join_as(place: &Place, carrier: Carrier, name: &str, role: &'static str) -> Result<Member, String> {
-        let mut member = Member {
+    /// A member that has not joined yet.
+    pub fn new(carrier: Carrier, name: &str, role: &'static str) -> Member {
+        Member {
             address: format!("agent:{name}"),
             carrier,
-            place: place.clone(),
+            place: Place::default(),
             role,
             session: String::new(),
             link: None,
             waiting: VecDeque::new(),
             cursor: None,
-        };
-        member.open().await.map_err(|e| format!("{name} cannot join: {e}"))?;
+            asked: 0,
+        }
+    }
+
+    /// Joins as `name`.
+    pub async fn join(place: &Place, carrier: Carrier, name: &str) -> Result<Member, String> {
+        Member::join_as(place, carrier, name, "member").await
+    }
+
+    /// Joins as `name` with this role.
+    pub async fn join_as(place: &Place, carrier: Carrier, name: &str, role: &'static str) -> Result<Member, String> {
+        let mut member = Member::new(carrier, name, role);
+        let joined = member.connect(place).await.map_err(|e| format!("{name} cannot join: {e}"))?;
+        joined.map_err(|refused| format!("{name} may not join: {refused:?}"))?;
         Ok(member)
     }
 
@@ -134,67 +116,74 @@ impl Member {
         options
     }
 
-    async fn open(&mut self) -> Result<(), String> {
+    async fn open(&mut self) -> Answer<()> {
         let place = self.place.clone();
+        let address = place.address()?;
         let link = match self.carrier {
-            HttpInbox | HttpLog => {
-                let http = Http::new(&place.url);
-                self.http_join(&http).await?;
-                Link::Http { http, read: self.cursor.clone() }
-            }
-            SseInbox | SseLog => {
-                let http = Http::new(&place.url);
-                self.http_join(&http).await?;
-                let view = if self.carrier == SseLog { "log" } else { "inbox" };
-                let path = format!("/v1/ws/{}/events/stream?view={view}", place.network);
-                let sse = Sse::open(&http, &path, &self.session, self.cursor.as_deref()).await?;
-                Link::Sse { http, line: Line::sse(sse) }
+            HttpInbox | HttpLog | SseInbox | SseLog => {
+                let mut http = Http::new(address);
+                if let Err(refused) = self.http_join(&mut http).await? {
+                    return Ok(Err(refused));
+                }
+                self.reading(http).await?
             }
             GrpcUnary => {
                 let mut client = place.grpc().await?;
                 self.grpc_join(&mut client).await?;
                 Link::Grpc { client, read: String::new() }
             }
-            WebSocket => Link::Stream(Line::websocket(&place.url, &place.network, &place.token).await?),
-            GrpcConnect => Link::Stream(Line::connect(&place.url, &place.token, self.join_frame()).await?),
-            Stdio => {
-                let mut command = rialto();
-                command.args(["stdio", "--url", &place.url, "--network", &place.network]);
-                command.env("RIALTO_TOKEN", &place.token).env("RIALTO_DATA", &place.clients);
-                Link::Stream(Line::stdio(command)?)
+            WebSocket | GrpcConnect | Stdio => {
+                let network = Network { id: place.network.clone(), token: place.token.clone() };
+                let mut first = join(&self.address, &place.token, &self.join_options());
+                first["id"] = json!("join");
+                let line = match self.carrier {
+                    WebSocket => Line::websocket(address, &network, &first).await,
+                    GrpcConnect => Line::connect(address, &network, &first).await,
+                    HttpInbox | HttpLog | SseInbox | SseLog | GrpcUnary | Stdio => {
+                        Line::stdio(&place.program, address, &network, &first, &place.sessions).await
+                    }
+                };
+                Link::Stream(Conversation::over(line?))
             }
         };
         self.link = Some(link);
-        if let Some(Link::Stream(line)) = &self.link {
-            if self.carrier != GrpcConnect {
-                line.send(&self.join_frame())?;
-            }
-            self.answer("join").await?.map_err(|r| format!("{r:?}"))?;
+        match self.link {
+            Some(Link::Stream(_)) => Ok(self.answer("join").await?.map(drop)),
+            Some(Link::Http { .. } | Link::Grpc { .. } | Link::Sse { .. }) | None => Ok(Ok(())),
         }
-        Ok(())
     }
 
-    fn join_frame(&self) -> Draft {
-        let join = Draft::note("join", "core", &self.join_options().to_string());
-        Draft { kind: "network.agent.join", source: Some(self.address.clone()), ..join }
+    /// What an HTTP client reads by.
+    async fn reading(&self, http: Http) -> Result<Link, String> {
+        if matches!(self.carrier, HttpInbox | HttpLog) {
+            return Ok(Link::Http { http, read: self.cursor.clone() });
+        }
+        let view = if self.carrier == SseLog { "log" } else { "inbox" };
+        let path = format!("/v1/ws/{}/events/stream?view={view}", self.place.network);
+        let opened = Sse::try_open(self.place.address()?, &path, &self.session, self.cursor.as_deref()).await;
+        let sse = opened.map_err(|e| format!("{path}: {e}"))?.map_err(|answer| format!("{path}: {answer:?}"))?;
+        Ok(Link::Sse { http, stream: Conversation::listening(sse) })
     }
 
     /// Joins once; a new connection goes on with the same session, as HTTP clients do.
-    async fn http_join(&mut self, http: &Http) -> Result<(), String> {
+    async fn http_join(&mut self, http: &mut Http) -> Answer<()> {
         if !self.session.is_empty() {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let mut body = self.join_options();
         body["agent_id"] = json!(self.address);
         let path = format!("/v1/ws/{}/join", self.place.network);
-        let data = http.post(&path, &self.place.token, &body).await.data();
-        self.session = data["session_id"].as_str().ok_or("no session")?.to_owned();
+        let joined = match call(http, "POST", &path, &self.place.token, &body.to_string()).await? {
+            Ok(joined) => joined,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        self.session = joined.0["session_id"].as_str().ok_or("no session")?.to_owned();
         if matches!(self.carrier, HttpLog | SseLog) {
             let path = format!("/v1/ws/{}/events?view=log&sort=desc&limit=1", self.place.network);
-            let newest = http.get(&path, &self.session).await.data()["newest_id"].clone();
-            self.cursor = newest.as_str().map(str::to_owned);
+            let newest = accepted(call(http, "GET", &path, &self.session, "").await)?;
+            self.cursor = newest.0["newest_id"].as_str().map(str::to_owned);
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     async fn grpc_join(&mut self, client: &mut NetworkClient<Channel>) -> Result<(), String> {
@@ -214,9 +203,8 @@ impl Member {
 
     /// The connection breaks and is made again.
     pub async fn reconnect(&mut self) -> Result<(), String> {
-        self.link = None;
-        self.waiting.clear();
-        self.open().await.map_err(|e| format!("{} does not come back: {e}", self.address))
+        let place = self.place.clone();
+        accepted(self.connect(&place).await).map_err(|e| format!("{} does not come back: {e}", self.address))
     }
 
     /// Sends an event; gives its position, or why it was refused.
@@ -224,15 +212,13 @@ impl Member {
         let path = format!("/v1/ws/{}/events", self.place.network);
         match self.link.as_mut().ok_or("not connected")? {
             Link::Http { http, .. } | Link::Sse { http, .. } => {
-                let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
-                let json = answer.json();
-                Ok(if answer.status == 200 {
-                    // Verdicts and reads are answered and not kept.
-                    let unkept = ["network.mod.verdict", "network.resource.read"].contains(&draft.kind).then_some(0);
-                    Ok(json["data"]["seq"].as_u64().or(unkept).ok_or("no seq")?)
-                } else {
-                    Err(Refused::of(&json["error"]))
-                })
+                let answer = match call(http, "POST", &path, &self.session, &draft.json()).await? {
+                    Ok((data, _)) => data,
+                    Err(refused) => return Ok(Err(refused)),
+                };
+                // Verdicts and reads are answered and not kept.
+                let unkept = ["network.mod.verdict", "network.resource.read"].contains(&draft.kind).then_some(0);
+                Ok(Ok(answer["seq"].as_u64().or(unkept).ok_or("no seq")?))
             }
             Link::Grpc { client, .. } => {
                 let request = pb::SendRequest { network: self.place.network.clone(), events: vec![draft.protobuf()] };
@@ -257,25 +243,24 @@ impl Member {
 
     /// Asks for history; gives the page, or the code of the refusal.
     pub async fn query_page(&mut self, id: &str, filters: &Value) -> Result<Result<Value, String>, String> {
-        let draft = Draft { kind: "network.events.query", ..Draft::note(id, "core", &filters.to_string()) };
+        Ok(self.ask("network.events.query", id, filters).await?.map_err(|refused| refused.code))
+    }
+
+    /// Asks the network something; gives the payload of the response.
+    async fn ask(&mut self, kind: &'static str, id: &str, payload: &Value) -> Answer<Value> {
+        let draft = Draft { kind, ..Draft::note(id, "core", &payload.to_string()) };
         let path = format!("/v1/ws/{}/events", self.place.network);
-        let code = |error: &Value| error["code"].as_str().unwrap_or_default().to_owned();
         match self.link.as_mut().ok_or("not connected")? {
             Link::Http { http, .. } | Link::Sse { http, .. } => {
-                let answer = http.call("POST", &path, &self.session, &draft.json()).await?;
-                let json = answer.json();
-                Ok(if answer.status == 200 {
-                    Ok(json["data"]["response"]["payload"].clone())
-                } else {
-                    Err(code(&json["error"]))
-                })
+                let answer = call(http, "POST", &path, &self.session, &draft.json()).await?;
+                Ok(answer.map(|(data, _)| data["response"]["payload"].clone()))
             }
             Link::Grpc { client, .. } => {
                 let request = pb::SendRequest { network: self.place.network.clone(), events: vec![draft.protobuf()] };
                 let reply = client.send(bearing(request, &self.session)).await.map_err(|s| format!("{s:?}"))?;
                 let result = reply.into_inner().results.into_iter().next().ok_or("no result")?;
-                if let Some(error) = result.error {
-                    return Ok(Err(error.code));
+                if let Some(e) = result.error {
+                    return Ok(Err(Refused { code: e.code, event_id: e.event_id, retryable: e.retryable }));
                 }
                 let got = Got::of_protobuf(result.response.ok_or("no response")?)?;
                 Ok(Ok(got.payload()))
@@ -285,14 +270,20 @@ impl Member {
                 loop {
                     let got = self.pushed().await?;
                     match (got.kind.as_str(), got.in_reply_to() == Some(id)) {
-                        ("network.events.response", true) => return Ok(Ok(got.payload())),
-                        ("network.event.error", true) => return Ok(Err(code(&got.payload()))),
+                        ("network.event.error", true) => return Ok(Err(Refused::of(&got.payload()))),
                         ("network.event.ack", true) => {}
+                        (_, true) => return Ok(Ok(got.payload())),
                         _ => self.waiting.push_back(got),
                     }
                 }
             }
         }
+    }
+
+    /// An id for a request.
+    fn request_id(&mut self) -> String {
+        self.asked += 1;
+        format!("{}-asks-{}", self.address.replace(':', "-"), self.asked)
     }
 
     /// The answer of a stream to one of our events; what else comes is kept.
@@ -308,19 +299,18 @@ impl Member {
     }
 
     async fn pushed(&mut self) -> Result<Got, String> {
-        let (Some(Link::Stream(line)) | Some(Link::Sse { line, .. })) = self.link.as_mut() else {
+        let (Some(Link::Stream(stream)) | Some(Link::Sse { stream, .. })) = self.link.as_mut() else {
             return Err("nothing is pushed here".to_owned());
         };
-        let got = tokio::time::timeout(PATIENCE, line.incoming.recv()).await;
-        let got = got.map_err(|_| format!("nothing came after {:#?}", self.waiting))?;
-        got.ok_or("the connection is gone")?
+        let got = tokio::time::timeout(PATIENCE, stream.next()).await;
+        got.map_err(|_| format!("nothing came after {:#?}", self.waiting))?
     }
 
     /// Everything received up to and including the event `id`.
     pub async fn until(&mut self, id: &str) -> Result<Vec<Got>, String> {
         let mut all = Vec::new();
         loop {
-            let got = self.next().await.map_err(|e| format!("{} waits for {id}: {e}", self.address))?;
+            let got = self.received().await.map_err(|e| format!("{} waits for {id}: {e}", self.address))?;
             all.push(got);
             if all.last().is_some_and(|got| got.id == id) {
                 return Ok(all);
@@ -331,47 +321,47 @@ impl Member {
     /// The next event of this type; what comes before it is passed over.
     pub async fn next_of(&mut self, kind: &str) -> Result<Got, String> {
         loop {
-            let got = self.next().await.map_err(|e| format!("{} waits for {kind}: {e}", self.address))?;
+            let got = self.received().await.map_err(|e| format!("{} waits for {kind}: {e}", self.address))?;
             if got.kind == kind {
                 return Ok(got);
             }
         }
     }
 
-    async fn next(&mut self) -> Result<Got, String> {
+    async fn received(&mut self) -> Result<Got, String> {
         for _ in 0..8 {
             if let Some(got) = self.waiting.pop_front() {
                 return Ok(got);
             }
             let found = match self.link.as_mut().ok_or("not connected")? {
                 Link::Stream(_) | Link::Sse { .. } => vec![self.pushed().await?],
-                Link::Http { .. } => self.poll_http(5).await?,
-                Link::Grpc { .. } => self.poll_grpc(5000, Vec::new()).await?,
+                Link::Http { .. } => self.poll_http(POLL).await?,
+                Link::Grpc { .. } => self.poll_grpc(POLL, Vec::new()).await?,
             };
             self.waiting.extend(found);
         }
         Err("nothing came".to_owned())
     }
 
-    async fn poll_http(&mut self, wait: u32) -> Result<Vec<Got>, String> {
+    async fn poll_http(&mut self, wait: Duration) -> Result<Vec<Got>, String> {
         let Some(Link::Http { http, read }) = self.link.as_mut() else { return Err("not HTTP".to_owned()) };
         let view = if self.carrier == HttpLog { "log" } else { "inbox" };
         let after = read.as_ref().map(|c| format!("&after={c}")).unwrap_or_default();
+        let wait = wait.as_secs();
         let path = format!("/v1/ws/{}/events?view={view}&ack=false&wait={wait}{after}", self.place.network);
-        let answer = http.call("GET", &path, &self.session, "").await?;
-        let data = answer.data();
+        let (data, text) = accepted(call(http, "GET", &path, &self.session, "").await)?;
         *read = data["next_cursor"].as_str().map(str::to_owned);
         // Read again as text: a value would not keep the payload's bytes.
-        let raw: Page<'_> = serde_json::from_str(&answer.body).map_err(|e| e.to_string())?;
+        let raw: Page<'_> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
         raw.data.events.iter().map(|event| Got::of_json(event.get())).collect()
     }
 
-    async fn poll_grpc(&mut self, wait_ms: i32, ack_ids: Vec<String>) -> Result<Vec<Got>, String> {
+    async fn poll_grpc(&mut self, wait: Duration, ack_ids: Vec<String>) -> Result<Vec<Got>, String> {
         let Some(Link::Grpc { client, read }) = self.link.as_mut() else { return Err("not gRPC".to_owned()) };
         let request = pb::PollRequest {
             network: self.place.network.clone(),
             after: read.clone(),
-            wait_ms,
+            wait_ms: i32::try_from(wait.as_millis()).unwrap_or(i32::MAX),
             no_ack: true,
             ack_ids,
             ..Default::default()
@@ -384,16 +374,17 @@ impl Member {
     /// Says that these events were received, as the carrier does it.
     pub async fn ack(&mut self, events: &[Got]) -> Result<(), String> {
         let ids: Vec<&str> = events.iter().map(|e| e.id.as_str()).collect();
+        let last = ids.last().map(|id| (*id).to_owned());
         match self.link.as_mut().ok_or("not connected")? {
-            Link::Http { .. } if self.carrier == HttpLog => self.cursor = ids.last().map(|id| (*id).to_owned()),
+            Link::Http { .. } if self.carrier == HttpLog => self.cursor = last.or(self.cursor.take()),
             // The id of the last one, at the next connection.
-            Link::Sse { .. } => self.cursor = ids.last().map(|id| (*id).to_owned()),
+            Link::Sse { .. } => self.cursor = last.or(self.cursor.take()),
             Link::Http { http, .. } => {
                 let path = format!("/v1/ws/{}/ack", self.place.network);
-                http.post(&path, &self.session, &json!({ "ids": ids })).await.data();
+                accepted(call(http, "POST", &path, &self.session, &json!({ "ids": ids }).to_string()).await)?;
             }
             Link::Grpc { .. } => {
-                let more = self.poll_grpc(0, ids.iter().map(|id| (*id).to_owned()).collect()).await?;
+                let more = self.poll_grpc(Duration::ZERO, ids.iter().map(|id| (*id).to_owned()).collect()).await?;
                 self.waiting.extend(more);
             }
             Link::Stream(line) => {
@@ -412,6 +403,68 @@ impl Member {
         }
         Ok(())
     }
+}
+
+impl Driver for Member {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    async fn connect(&mut self, place: &Place) -> Answer<()> {
+        self.disconnect();
+        self.place = place.clone();
+        self.open().await
+    }
+
+    fn disconnect(&mut self) {
+        self.link = None;
+        self.waiting.clear();
+    }
+
+    async fn send(&mut self, draft: &Draft) -> Answer<Receipt> {
+        let sent = Member::send(self, draft).await?;
+        Ok(sent.map(|seq| Receipt { id: draft.id.clone(), seq }))
+    }
+
+    async fn next(&mut self) -> Result<Got, String> {
+        self.received().await
+    }
+
+    async fn ack(&mut self, events: &[Got]) -> Result<(), String> {
+        Member::ack(self, events).await
+    }
+
+    async fn history(&mut self, channel: &str) -> Answer<Vec<Got>> {
+        let id = self.request_id();
+        let page = match self.ask("network.events.query", &id, &json!({ "channel": channel, "limit": 500 })).await? {
+            Ok(page) => page,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let events = page["events"].as_array().ok_or("no events")?.iter();
+        Ok(Ok(events.map(|event| Got::of_json(&event.to_string())).collect::<Result<_, _>>()?))
+    }
+
+    async fn members(&mut self) -> Answer<Vec<String>> {
+        let id = self.request_id();
+        let page =
+            match self.ask("network.agent.discover", &id, &json!({ "include": ["agents"], "limit": 500 })).await? {
+                Ok(page) => page,
+                Err(refused) => return Ok(Err(refused)),
+            };
+        let agents = page["agents"].as_array().ok_or("no agents")?.iter();
+        Ok(Ok(agents.filter_map(|agent| Some(agent["address"].as_str()?.to_owned())).collect()))
+    }
+}
+
+/// A call over HTTP: `data` of the wrapper and the whole text, or why it was refused.
+async fn call(http: &mut Http, method: &str, path: &str, bearer: &str, body: &str) -> Answer<(Value, String)> {
+    let request = http.request(method, path).bearer(bearer);
+    let sent =
+        async { if method == "GET" { request.try_send().await } else { request.try_body(body.as_bytes()).await } };
+    let answer = tokio::time::timeout(PATIENCE, sent).await.map_err(|_| format!("{path} is not answered"))?;
+    let answer = answer.map_err(|e| format!("{method} {path}: {e}"))?;
+    let mut json = answer.json();
+    Ok(if answer.status == 200 { Ok((json["data"].take(), answer.body)) } else { Err(Refused::of(&json["error"])) })
 }
 
 /// Ids of the events of a page.
