@@ -120,7 +120,10 @@ pub(crate) fn decide(
         }
         AdminOp::RevokeToken(label) => {
             if !state.book.tokens.iter().any(|t| &t.label == label) {
-                return Err(Fault::new(ErrorCode::UnknownTarget, format!("no token {label:?}")));
+                return Err(Fault::new(
+                    ErrorCode::UnknownTarget,
+                    format!("no token has the label {label:?}: list the tokens to see their labels"),
+                ));
             }
             revoke_token(state, label, fx);
             Ok(json!({ "label": label, "status": "revoked" }))
@@ -148,7 +151,10 @@ pub(crate) fn decide(
         AdminOp::SetGroup(name, members) => set_group(state, name, members, fx),
         AdminOp::DeleteGroup(name) => {
             if !state.book.groups.contains_key(name.as_str()) {
-                return Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")));
+                return Err(Fault::new(
+                    ErrorCode::UnknownTarget,
+                    format!("there is no group {name:?}: list the groups to see their names"),
+                ));
             }
             fx.change(Change::GroupDeleted { name: name.clone() });
             Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
@@ -196,7 +202,10 @@ fn not_member(name: &str) -> Fault {
 
 fn add_token(state: &State, token: &Token, fx: &mut Effects) -> Result<Value, Fault> {
     if state.book.tokens.iter().any(|t| t.label == token.label) {
-        return Err(Fault::new(ErrorCode::AlreadyExists, format!("a token {:?} exists", token.label)));
+        return Err(Fault::new(
+            ErrorCode::AlreadyExists,
+            format!("a token with the label {:?} exists: choose another label, or revoke that one", token.label),
+        ));
     }
     fx.change(Change::Token { token: token.clone() });
     Ok(json!({ "label": token.label }))
@@ -223,7 +232,10 @@ fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects
     let all = state.member(id).into_iter().flat_map(|m| &m.sessions).map(|s| s.number);
     let numbers: Vec<u64> = all.filter(|n| number.is_none_or(|only| only == *n)).collect();
     if let (Some(number), true) = (number, numbers.is_empty()) {
-        return Err(Fault::new(ErrorCode::UnknownTarget, format!("{name} has no session {number}")));
+        return Err(Fault::new(
+            ErrorCode::UnknownTarget,
+            format!("{name} has no session with the number {number}: list its sessions to see the numbers"),
+        ));
     }
     rights::void(id, numbers.clone(), fx);
     Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "ended": numbers }))
@@ -240,7 +252,10 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
         let address = Address::parse_in(text, &state.network)
             .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")))?;
         if !address.is_principal() {
-            return Err(Fault::new(ErrorCode::InvalidAddress, format!("{address} cannot be in a group")));
+            return Err(Fault::new(
+                ErrorCode::InvalidAddress,
+                format!("{address} cannot be in a group: groups hold agents and people"),
+            ));
         }
         // A bare name that only exists in the other dialect means that member.
         let known = membership::find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
@@ -256,7 +271,7 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
 fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
     let mut new = state.book.settings.clone();
     let Some(map) = patch.as_object() else {
-        return Err(Fault::new(ErrorCode::InvalidArgument, "settings are an object"));
+        return Err(Fault::new(ErrorCode::InvalidArgument, "settings must be a JSON object of names and values"));
     };
     for (key, value) in map {
         if key == "metadata" && value.to_string().len() > limits::NETWORK_METADATA_BYTES_MAX {
@@ -264,19 +279,22 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
             return Err(Fault::new(ErrorCode::TooLarge, text).field(key));
         }
         set(&mut new, key, value).ok_or_else(|| {
-            Fault::new(ErrorCode::InvalidArgument, format!("{key}: {value} is not allowed")).field(key)
+            Fault::new(ErrorCode::InvalidArgument, format!("{key}: there is no such setting, or it cannot be {value}"))
+                .field(key)
         })?;
     }
     if new.durability == Durability::Memory && new.delivery != Delivery::AtMostOnce {
-        return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory goes with at-most-once delivery")
+        return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory needs delivery at-most-once, because nothing survives a crash: set both, or choose durability os or sync")
             .field("durability"));
     }
     let (from, to) = (state.book.settings.status, new.status);
     if from != to {
         if from == Status::Archived && to == Status::Paused {
-            return Err(
-                Fault::new(ErrorCode::InvalidArgument, "an archived network becomes active first").field("status")
-            );
+            return Err(Fault::new(
+                ErrorCode::InvalidArgument,
+                "an archived network cannot be paused: make it active first",
+            )
+            .field("status"));
         }
         let payload = json!({ "from": from.as_str(), "to": to.as_str() });
         let news = ServerEvent {

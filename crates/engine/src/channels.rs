@@ -61,7 +61,12 @@ pub(crate) fn seat_on_join(
     match state.channel(channel) {
         Some(c) if c.private => return Err(unknown(&name)),
         Some(c) if c.status == ChannelStatus::Archived => {
-            return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{name} is archived")));
+            return Err(Fault::new(
+                ErrorCode::Forbidden,
+                format!(
+                    "channel/{name} is archived: it can be read, but not joined or sent to, until it is active again"
+                ),
+            ));
         }
         _ => {}
     }
@@ -91,7 +96,10 @@ pub(crate) fn addresses(state: &State, ids: &[MemberId]) -> Vec<Box<str>> {
 /// Whether a channel of this name may be made.
 pub(crate) fn may_create(state: &State, name: &str, by: Maker) -> Result<(), Fault> {
     if state.channel_id(name).is_some() {
-        return Err(Fault::new(ErrorCode::AlreadyExists, format!("channel/{name} exists")));
+        return Err(Fault::new(
+            ErrorCode::AlreadyExists,
+            format!("channel/{name} exists already: choose another name, or join it"),
+        ));
     }
     state.has_room(Kind::Channels, by)
 }
@@ -211,7 +219,7 @@ pub(crate) fn delete(
     if !manages(state, draft.member, channel) {
         return Err(Fault::new(
             ErrorCode::Forbidden,
-            "only its creator, its master or the network's master deletes a channel",
+            "you may not delete this channel: its creator, its master and the network's master may",
         )
         .into());
     }
@@ -250,11 +258,22 @@ pub(crate) fn join(
     if who != by {
         let human = state.member(by).is_some_and(Member::is_human);
         if !(human || manages(state, by, channel) || channel.private && sits(by)) {
-            return Err(Fault::new(ErrorCode::Forbidden, "you may not seat others here").into());
+            return Err(Fault::new(
+                ErrorCode::Forbidden,
+                "you may not seat others in this channel: ask its creator or its master",
+            )
+            .into());
         }
     }
     if channel.status == ChannelStatus::Archived {
-        return Err(Fault::new(ErrorCode::Forbidden, format!("channel/{} is archived", channel.name)).into());
+        return Err(Fault::new(
+            ErrorCode::Forbidden,
+            format!(
+                "channel/{} is archived: it can be read, but not joined or sent to, until it is active again",
+                channel.name
+            ),
+        )
+        .into());
     }
     let mut participants = addresses(state, &channel.seated);
     let channel_name = channel.name.to_string();
@@ -285,7 +304,11 @@ pub(crate) fn leave(
     let who = seat_for(state, &payload, by)?;
     let (id, channel) = wanted_channel(state, &payload, by)?;
     if who != by && !manages(state, by, channel) {
-        return Err(Fault::new(ErrorCode::Forbidden, "you may not unseat others here").into());
+        return Err(Fault::new(
+            ErrorCode::Forbidden,
+            "you may not unseat others from this channel: ask its creator or its master",
+        )
+        .into());
     }
     let name = channel.name.to_string();
     draft.retarget(&name, id);

@@ -139,7 +139,11 @@ pub(crate) fn resolve_room(
         .filter(present)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{peer}: not a member")).field("peer"))?;
     if by == peer {
-        return Err(Fault::new(ErrorCode::InvalidArgument, "a room is between two").field("peer"));
+        return Err(Fault::new(
+            ErrorCode::InvalidArgument,
+            "a direct room is between two members: name one other than yourself",
+        )
+        .field("peer"));
     }
     let channel = match channel {
         Some(name) => {

@@ -37,7 +37,8 @@ const TO_CORE: &[&str] = &[
 /// A listed type goes to the core, whichever way that is written.
 pub(crate) fn check_target(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
     if TO_CORE.contains(&kind) && !local_target(state, target)?.is_core() {
-        return Err(Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to core")).field("target"));
+        return Err(Fault::new(ErrorCode::InvalidEvent, format!("{kind} must be sent to core: set target to core"))
+            .field("target"));
     }
     Ok(())
 }
@@ -53,8 +54,17 @@ fn local_target(state: &State, target: &str) -> Result<Address, Fault> {
 
 /// Namespaces: `network.*` has a fixed list, `rialto.*` is the server's, the rest is free.
 pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
-    let reserved = || Fault::new(ErrorCode::ReservedType, format!("{kind} is not a type clients send")).field("type");
-    let elsewhere = |to: &str| Fault::new(ErrorCode::InvalidEvent, format!("{kind} goes to {to}")).field("target");
+    let reserved = || {
+        Fault::new(
+            ErrorCode::ReservedType,
+            format!(
+                "{kind} is not a type that clients may send: network.* has a fixed list, rialto.* is the node's own"
+            ),
+        )
+        .field("type")
+    };
+    let elsewhere =
+        |to: &str| Fault::new(ErrorCode::InvalidEvent, format!("{kind} must be sent to {to}")).field("target");
     match kind {
         _ if !kind.starts_with("network.") && !kind.starts_with("rialto.") => Ok(()),
         _ if TO_CORE.contains(&kind) => check_target(state, kind, target),

@@ -21,8 +21,13 @@ pub(crate) fn duplicate(
     record: &Arc<EventRecord>,
 ) -> Result<Accepted, Fault> {
     let first = &record.event;
-    let conflict =
-        || Fault::new(ErrorCode::IdConflict, format!("id {} was used for another event", first.id())).field("id");
+    let conflict = || {
+        Fault::new(
+            ErrorCode::IdConflict,
+            format!("id {} was used for another event: give this one another id, or none", first.id()),
+        )
+        .field("id")
+    };
     if !same_sender(state, record, address) {
         return Err(conflict());
     }

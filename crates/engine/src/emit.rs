@@ -89,9 +89,15 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
     let (state, live) = (&engine.state, &mut engine.live);
     let envelope = input.envelope;
     if envelope.network.as_deref().is_some_and(|n| n != state.book.id.as_ref() && n != state.book.settings.name) {
-        return Err(Fault::new(ErrorCode::NetworkMismatch, format!("this is network {}", state.book.id))
-            .field("network")
-            .into());
+        return Err(Fault::new(
+            ErrorCode::NetworkMismatch,
+            format!(
+                "the event names another network than {}, which it was sent to: leave network out, or send it there",
+                state.book.id
+            ),
+        )
+        .field("network")
+        .into());
     }
     let mut metadata = Metadata::parse(envelope.metadata)?;
     if envelope.kind == "network.agent.join" {
@@ -283,7 +289,7 @@ fn sender<'s>(
         let Some(who) = said.or(claimed.as_deref()) else {
             return Err(Fault::new(
                 ErrorCode::Unauthenticated,
-                "say who sends this: source, and its session id as Bearer",
+                "the sender of this event is not known: give its source, and show its session id as Bearer",
             ));
         };
         principal = state.principal(caller, Some(who), now)?;
@@ -301,7 +307,7 @@ fn sender<'s>(
             Ok((Sender::Member(id), address))
         }
         Principal::Operator | Principal::Holder { .. } => {
-            Err(Fault::new(ErrorCode::NotAMember, "the operator speaks as a member: join first"))
+            Err(Fault::new(ErrorCode::NotAMember, "the operator has no address to send from: join as a member first"))
         }
     }
 }
@@ -330,9 +336,14 @@ pub(crate) fn is_active(state: &State) -> Result<(), Fault> {
 fn bound<'s>(state: &'s State, id: MemberId, said: Option<&str>) -> Result<Cow<'s, str>, Fault> {
     let Some(member) = state.member(id).filter(|m| !m.removed) else { return Err(ErrorCode::NotAMember.into()) };
     match said {
-        Some(said) if state.known_as(said) != Some(id) => {
-            Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", member.address)).field("source"))
-        }
+        Some(said) if state.known_as(said) != Some(id) => Err(Fault::new(
+            ErrorCode::SourceMismatch,
+            format!(
+                "this session belongs to {}, not to the source given: leave source out, or show the other's session",
+                member.address
+            ),
+        )
+        .field("source")),
         _ => Ok(Cow::Borrowed(member.address.as_ref())),
     }
 }
@@ -369,7 +380,10 @@ fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>
     }
     let observer = role == Role::Observer;
     if observer && !observer_may(kind) {
-        return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
+        return Err(Fault::new(
+            ErrorCode::ObserverReadOnly,
+            "observers may read but not send: join with the role member to send",
+        ));
     }
     let for_others = || {
         let payload: serde_json::Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
@@ -377,7 +391,7 @@ fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>
         named.is_some_and(|name| membership::find_named(state, name) != Some(member))
     };
     if observer && matches!(kind, "network.channel.join" | "network.channel.leave") && for_others() {
-        return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers seat only themselves"));
+        return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers may seat and unseat only themselves"));
     }
     if !keyed && envelope.id.as_deref().is_some_and(|id| id.starts_with(KEYED_PREFIX)) {
         let text = format!("ids that begin with {KEYED_PREFIX} are made from the header Idempotency-Key");
@@ -389,7 +403,7 @@ fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>
         .and_then(EventId::from_text)
         .is_some_and(|id| id.salt == state.book.salt && (1..1 << 32).contains(&id.seq.wrapping_sub(state.book.head)))
     {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "this id is one the server may make soon").field("id"));
+        return Err(Fault::new(ErrorCode::InvalidEvent, "this id has the form of those the node makes itself, and it may make this one soon: choose another id, or give none").field("id"));
     }
     Ok(())
 }
@@ -459,11 +473,18 @@ pub(crate) fn lay<'d>(
         None => None,
         Some(thread) if in_channel && is_thread(&thread) => Some(Box::<str>::from(thread.as_ref())),
         Some(_) if in_channel => {
-            return Err(Fault::new(ErrorCode::InvalidEvent, "metadata.thread must look like thread_abc")
-                .field("metadata.thread"));
+            return Err(Fault::new(
+                ErrorCode::InvalidEvent,
+                "metadata.thread is not the id of a thread: thread_ and 3 to 96 small letters, digits, _ and -",
+            )
+            .field("metadata.thread"));
         }
         Some(_) => {
-            return Err(Fault::new(ErrorCode::InvalidEvent, "a thread is inside a channel").field("metadata.thread"));
+            return Err(Fault::new(
+                ErrorCode::InvalidEvent,
+                "metadata.thread needs a channel as target: a thread is inside a channel",
+            )
+            .field("metadata.thread"));
         }
     };
     if let (Some(StreamKey::Channel(channel)), Some(thread)) = (stream, &thread) {
@@ -488,8 +509,11 @@ fn draft<'d, 'a>(
     let Laid { target, stream, visibility, thread, to } = laid;
     let scoped = conversations::room_channel(state, &metadata, member)?.is_some();
     if scoped && !matches!(stream, Some(StreamKey::Inbox(_)) | None) {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "room_channel goes with an agent target")
-            .field("metadata.room_channel"));
+        return Err(Fault::new(
+            ErrorCode::InvalidEvent,
+            "metadata.room_channel needs a member as target: it names the channel that a direct room belongs to",
+        )
+        .field("metadata.room_channel"));
     }
     if let Some(at) = envelope.timestamp {
         metadata.set("client_timestamp", at.to_owned());

@@ -309,7 +309,10 @@ impl State {
         let people = self.people(filter);
         if view == View::Inbox {
             let Viewer::Member(id) = viewer else {
-                return Err(Fault::new(ErrorCode::Unauthenticated, "an inbox belongs to a member: say who you are"));
+                return Err(Fault::new(
+                    ErrorCode::Unauthenticated,
+                    "an inbox belongs to a member: show a session id as Bearer",
+                ));
             };
             let mut after = filter.after.unwrap_or(0);
             let mut through = through.min(filter.before.map_or(Seq::MAX, |b| b.saturating_sub(1)));

@@ -94,7 +94,10 @@ fn bad(key: &str, what: &str) -> Fault {
 }
 
 fn invalid() -> Fault {
-    Fault::new(ErrorCode::InviteInvalid, "the invitation is not valid here")
+    Fault::new(
+        ErrorCode::InviteInvalid,
+        "the invitation is not valid here: it is unknown, used up, withdrawn, expired or for somebody else; ask for a new one",
+    )
 }
 
 /// Reads a wish to invite; `by` may not hand out seats it could not give.
@@ -122,7 +125,12 @@ fn read(
     let address = |text: &str| -> Result<Box<str>, Fault> {
         let known = find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
         let parsed = Address::parse_in(text, &state.network).ok().filter(|a| a.is_principal() && !a.is_foreign());
-        let parsed = parsed.ok_or_else(|| Fault::new(ErrorCode::InvalidAddress, format!("{text:?} cannot join")))?;
+        let parsed = parsed.ok_or_else(|| {
+            Fault::new(
+                ErrorCode::InvalidAddress,
+                format!("{text:?} cannot be invited: only agents and people of this network's own can join"),
+            )
+        })?;
         Ok(known.unwrap_or_else(|| parsed.as_str().into()))
     };
     let invitee = match (to.map(address).transpose()?, text("invitee").map(address).transpose()?) {
@@ -183,7 +191,7 @@ fn create(
         "core" => None,
         to if matches!(draft.route.stream, None | Some(StreamKey::Inbox(_))) => Some(to),
         _ => {
-            let text = "an invitation goes to whom it invites, or to core";
+            let text = "an invitation must be sent to the member whom it invites, or to core";
             return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target").into());
         }
     };
@@ -303,7 +311,12 @@ fn reject(
     let (id, invite) = answered(state, &draft, now)?;
     let to_inviter = invite.inviter.map(StreamKey::Inbox);
     if draft.route.stream.is_some() && draft.route.stream != to_inviter {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "a refusal goes to who invited").field("target").into());
+        return Err(Fault::new(
+            ErrorCode::InvalidEvent,
+            "a refusal must be sent to the member who invited, or to core",
+        )
+        .field("target")
+        .into());
     }
     let mut out = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::InviteUsed { invitation: id.as_str().into(), ended: true });

@@ -192,7 +192,9 @@ fn rename(
         return Ok(member.address.clone());
     }
     if state.member_id(address.as_str()).is_some() {
-        return Err(Fault::new(ErrorCode::AddressTaken, format!("{address} is in use")).field("name"));
+        return Err(
+            Fault::new(ErrorCode::AddressTaken, format!("{address} is in use: choose another name")).field("name")
+        );
     }
     fx.change(Change::Renamed { member: id, address: address.as_str().into() });
     let payload = json!({ "from": member.address, "to": address.as_str() });

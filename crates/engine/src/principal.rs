@@ -68,7 +68,10 @@ impl State {
         if let Some(token) = self.token(bearer, now) {
             let named = token.address();
             if claimed.is_some_and(|claimed| !token.speaks_for(claimed)) {
-                return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent"));
+                return Err(Fault::new(
+                    ErrorCode::InvalidToken,
+                    "this token was made for another agent: speak under that name, or show another token",
+                ));
             }
             let claimed = claimed.or(named.as_deref());
             // A token for one name speaks as its member beside that member's sessions.
@@ -84,7 +87,10 @@ impl State {
         if self.is_open() {
             return self.unproved(claimed);
         }
-        Err(Fault::new(ErrorCode::InvalidToken, "the token or session is not valid here"))
+        Err(Fault::new(
+            ErrorCode::InvalidToken,
+            "the token or session is not valid here: it is unknown, revoked or expired; join again, or ask for a new token",
+        ))
     }
 
     /// A face speaks for the members it carries, and for nobody else.
@@ -112,9 +118,14 @@ impl State {
             return Err(fault);
         }
         match (claimed, self.member(id)) {
-            (Some(claimed), Some(m)) if self.known_as(claimed) != Some(id) => {
-                Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {}'s", m.address)).field("source"))
-            }
+            (Some(claimed), Some(m)) if self.known_as(claimed) != Some(id) => Err(Fault::new(
+                ErrorCode::SourceMismatch,
+                format!(
+                    "this session belongs to {}, not to the address given: leave that out, or show the other's session",
+                    m.address
+                ),
+            )
+            .field("source")),
             _ => Ok(Principal::Member(id)),
         }
     }
@@ -169,9 +180,7 @@ impl State {
     /// Why a session is not one any more.
     fn stale(&self, session: &[u8; 32]) -> Fault {
         match self.ended.get(session) {
-            Some((_, Ended::Expired)) => {
-                Fault::new(ErrorCode::SessionExpired, "this session ended by time: join again")
-            }
+            Some((_, Ended::Expired)) => Fault::new(ErrorCode::SessionExpired, "this session has expired: join again"),
             Some((_, Ended::Voided)) => voided(),
             Some((member, Ended::Taken)) => match self.member(*member).and_then(|m| m.sessions.last()) {
                 Some(by) => taken_over(by),

@@ -156,7 +156,11 @@ impl State {
                 (self.may_arrange(caller, now), "a master, a person, the workspace's token or the operator")
             }
         };
-        if fine { Ok(()) } else { Err(Fault::new(ErrorCode::Forbidden, format!("this takes {takes}"))) }
+        if fine {
+            Ok(())
+        } else {
+            Err(Fault::new(ErrorCode::Forbidden, format!("you may not do this: it takes {takes}")))
+        }
     }
 
     /// Whether the caller arranges the conversations of a workspace: makes sessions, titles them, puts them away. That is who

@@ -53,7 +53,8 @@ pub struct Route {
 pub(crate) fn resolve(state: &State, target: &Address) -> Result<Option<StreamKey>, Fault> {
     if let Some(network) = target.network() {
         let details = serde_json::json!({ "network": network, "entity": target.entity_text() });
-        let text = format!("{network} is another network: join it and send there");
+        let text =
+            format!("{network} is another network, and nothing is passed on between networks: join it and send there");
         return Err(Fault::new(ErrorCode::CrossNetwork, text).details(details));
     }
     match target.entity() {
@@ -78,7 +79,12 @@ pub(crate) fn resolve(state: &State, target: &Address) -> Result<Option<StreamKe
             let id = state.channel_id(name).ok_or_else(|| unknown(target))?;
             match state.channel(id).map(|c| c.status) {
                 Some(ChannelStatus::Active) => Ok(Some(StreamKey::Channel(id))),
-                Some(ChannelStatus::Archived) => Err(Fault::new(ErrorCode::Forbidden, format!("{target} is archived"))),
+                Some(ChannelStatus::Archived) => Err(Fault::new(
+                    ErrorCode::Forbidden,
+                    format!(
+                        "{target} is archived: it can be read, but not joined or sent to, until it is active again"
+                    ),
+                )),
                 Some(ChannelStatus::Deleted) | None => Err(unknown(target)),
             }
         }

@@ -62,7 +62,10 @@ pub(crate) fn checked(
         (Reach::Principal, Channel) => Ok(Direct),
         (Reach::Members, Public | Channel) => Ok(said),
         (Reach::Core, ModOnly | Direct) | (Reach::Resource, Direct) => Ok(said),
-        _ => Err(Fault::new(ErrorCode::InvalidVisibility, format!("an event to {target} cannot be {}", said.as_str()))
-            .field("visibility")),
+        _ => Err(Fault::new(
+            ErrorCode::InvalidVisibility,
+            format!("an event to {target} cannot have visibility {}: leave it out for the usual one", said.as_str()),
+        )
+        .field("visibility")),
     }
 }

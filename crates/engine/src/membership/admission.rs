@@ -63,9 +63,17 @@ pub(super) fn admit(
     let invite = proofs.invite.as_ref().and_then(|hash| invites::usable(state, hash, address.as_str(), now));
     let member_now = member.is_some_and(|m| !m.left);
     let missing = |invites_only: bool| match (proofs.invite.is_some(), invites_only) {
-        (true, _) => Fault::new(ErrorCode::InviteInvalid, "the invitation is not valid here"),
-        (false, true) => Fault::new(ErrorCode::InviteRequired, "this network admits invited addresses only"),
-        (false, false) => Fault::new(ErrorCode::TokenRequired, "this network wants its token"),
+        (true, _) => Fault::new(
+            ErrorCode::InviteInvalid,
+            "the invitation is not valid here: it is unknown, used up, withdrawn, expired or for somebody else; ask for a new one",
+        ),
+        (false, true) => {
+            Fault::new(ErrorCode::InviteRequired, "this network admits invited addresses only: show an invitation")
+        }
+        (false, false) => Fault::new(
+            ErrorCode::TokenRequired,
+            "this network admits who shows its token: give it as Bearer or in credentials",
+        ),
     };
     match settings.policy {
         _ if state.is_open() => {}
@@ -74,18 +82,33 @@ pub(super) fn admit(
             let token = shown.iter().find_map(|t| state.token(t, now));
             match token {
                 Some(_) if shown_token(state, input, address.as_str(), now).is_some() => {}
-                Some(_) => return Err(Fault::new(ErrorCode::InvalidToken, "this token speaks for another agent")),
+                Some(_) => {
+                    return Err(Fault::new(
+                        ErrorCode::InvalidToken,
+                        "this token was made for another agent: join under that name, or show another token",
+                    ));
+                }
                 None if owns_session => {}
                 // An invitation stands in for the token.
                 None if invite.is_some() => {}
                 None if shown.is_empty() => return Err(missing(false)),
-                None => return Err(Fault::new(ErrorCode::InvalidToken, "the token is not valid here")),
+                None => {
+                    return Err(Fault::new(
+                        ErrorCode::InvalidToken,
+                        "the token is not valid here: it is unknown, revoked or expired; ask for a new one",
+                    ));
+                }
             }
         }
         Policy::Invite if member_now && owns_session || invite.is_some() => {}
         Policy::Invite => return Err(missing(true)),
         Policy::DidVerify if proofs.level == 3 => {}
-        Policy::DidVerify => return Err(Fault::new(ErrorCode::DidRequired, "this network admits proven DIDs only")),
+        Policy::DidVerify => {
+            return Err(Fault::new(
+                ErrorCode::DidRequired,
+                "this network admits proven DIDs only: show a DID and its proof",
+            ));
+        }
     }
     // Its own session speaks for a member at the level it joined with.
     let level = member.filter(|_| owns_session).map_or(0, |m| m.verification).max(proofs.level);
@@ -173,7 +196,11 @@ pub(super) fn level_fault(required: u8, presented: u8) -> Fault {
         _ => json!(["did"]),
     };
     let details = json!({ "required": required, "presented": presented, "methods": methods });
-    Fault::new(ErrorCode::VerificationRequired, format!("verification level {required} is needed")).details(details)
+    Fault::new(
+        ErrorCode::VerificationRequired,
+        format!("this takes a name proven to verification level {required}; yours is proven to level {presented}"),
+    )
+    .details(details)
 }
 
 /// The current session, if the join presents it and what it was made with still holds: then nothing rotates.

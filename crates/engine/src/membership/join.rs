@@ -72,7 +72,9 @@ pub(crate) fn join(
     let Admission { level, freed, invite, brings } = admit(state, input, &address, known, now)?;
     if let Some((id, name)) = known.filter(|id| spares(state, live, input, &wish, *id, now)).zip(Some(&address)) {
         let since = state.member(id).and_then(|m| m.sessions.last()).map(|s| s.created_at);
-        let text = format!("{name} is connected, and this join does not take over");
+        let text = format!(
+            "{name} is connected already, and this join may not take its session over: close that one first, or join under another name"
+        );
         return Err(Fault::new(ErrorCode::AddressTaken, text).details(json!({ "session_since": since })).into());
     }
     guard(state, live, input, &address, known, level, now)?;

@@ -12,7 +12,10 @@ pub(crate) fn check(state: &State, config: &ModConfig, draft: &Draft<'_, '_>, no
     let mut allow = config.list("allow").peekable();
     let unlisted = allow.peek().is_some() && !allow.any(|p| glob::matches(p, draft.address));
     if denied || unlisted {
-        return Err(Fault::new(ErrorCode::Forbidden, format!("{} may not send here", draft.address)));
+        return Err(Fault::new(
+            ErrorCode::Forbidden,
+            format!("mod/auth lets {} send nothing in this network: its operator keeps the lists", draft.address),
+        ));
     }
     // Whoever joins has just shown its credential.
     let member = draft.source.and_then(|id| state.member(id));
@@ -26,7 +29,7 @@ pub(crate) fn check(state: &State, config: &ModConfig, draft: &Draft<'_, '_>, no
     {
         return Err(Fault::new(
             ErrorCode::InvalidToken,
-            "the token this member joined with was revoked or has expired",
+            "the token this member joined with was revoked or has expired: join again with another",
         ));
     }
     let per_type = config.config.get("require_level").and_then(|v| v.as_object()).into_iter().flatten();

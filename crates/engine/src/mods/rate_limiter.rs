@@ -93,7 +93,11 @@ fn draw(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock
         let Some(left) = tokens.checked_sub(TOKEN) else {
             let wait = (TOKEN - tokens).div_ceil(l.refill);
             let details = serde_json::json!({ "retry_after_ms": wait });
-            return Err(Fault::new(ErrorCode::RateLimited, format!("too fast: wait {wait} ms")).details(details));
+            return Err(Fault::new(
+                ErrorCode::RateLimited,
+                format!("too many events from this source: its rate limit is used up; send again in {wait} ms"),
+            )
+            .details(details));
         };
         filled.push((key, Bucket { tokens: left, at: now.steady }));
     }

@@ -92,7 +92,10 @@ impl State {
     pub fn may_bring(&self, member: Option<MemberId>) -> Result<(), Fault> {
         emit::is_active(self)?;
         if member.and_then(|id| self.member(id)).is_some_and(|m| m.role() == Role::Observer) {
-            return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers do not emit"));
+            return Err(Fault::new(
+                ErrorCode::ObserverReadOnly,
+                "observers may read but not send: join with the role member to send",
+            ));
         }
         Ok(())
     }
@@ -104,7 +107,7 @@ impl State {
         let parsed = Address::parse_in(address, &self.network)
             .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{address:?}: {e}")))?;
         let Entity::Resource { kind: ResourceKind::File | ResourceKind::Context, .. } = parsed.entity() else {
-            return Err(Fault::new(ErrorCode::InvalidArgument, format!("{address} is no file or context")));
+            return Err(Fault::new(ErrorCode::InvalidArgument, format!("{address} is not a file or a context")));
         };
         if self.resource_named(parsed.as_str()).is_none() {
             return Ok(None);

@@ -80,11 +80,22 @@ pub(super) fn forward(
     emit::is_active(state)?;
     let timeout = timeout_ms(&draft.metadata)?;
     let waits = flag(&draft.metadata, "wait_for_owner")?;
-    let away = || Fault::new(ErrorCode::OwnerUnavailable, format!("the owner of {} is not there", resource.address));
+    let away = || {
+        Fault::new(
+            ErrorCode::OwnerUnavailable,
+            format!(
+                "the owner of {} is not online: try again later, or send with metadata.wait_for_owner",
+                resource.address
+            ),
+        )
+    };
     let present = |id: &MemberId| state.member(*id).is_some_and(Member::is_present);
     let owner = resource.owner.filter(present).ok_or_else(away)?;
     if owner == draft.member {
-        let text = format!("{} is yours: nobody else could answer", resource.address);
+        let text = format!(
+            "{} is yours, and only its owner could answer: call one that belongs to another member",
+            resource.address
+        );
         return Err(Fault::new(ErrorCode::InvalidArgument, text).field("target").into());
     }
     if !waits && !live.is_online(owner, now) {
@@ -105,11 +116,20 @@ pub(super) fn forward(
 fn check_calls(state: &State, caller: MemberId, owner: MemberId) -> Result<(), Fault> {
     let count = |map: &std::collections::BTreeMap<MemberId, usize>, id| map.get(&id).copied().unwrap_or(0);
     if count(&state.work.calls_asked, caller) >= limits::CALLS_PER_CALLER_MAX {
-        return Err(Fault::new(ErrorCode::RateLimited, "you wait for as many calls as one may")
-            .details(json!({ "retry_after_ms": 100 })));
+        return Err(Fault::new(
+            ErrorCode::RateLimited,
+            format!(
+                "you already have {} calls waiting for an answer (limit): wait for some to finish",
+                limits::CALLS_PER_CALLER_MAX
+            ),
+        )
+        .details(json!({ "retry_after_ms": 100 })));
     }
     if count(&state.work.calls_done, owner) >= limits::CALLS_PER_OWNER_MAX {
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, "the owner has as many calls to answer as one may"));
+        return Err(Fault::new(
+            ErrorCode::RecipientQueueFull,
+            format!("the owner already has {} calls to answer (limit): try again later", limits::CALLS_PER_OWNER_MAX),
+        ));
     }
     Ok(())
 }
@@ -128,19 +148,26 @@ pub(crate) fn result(
         _ => UnitKind::Read,
     };
     if state.resource_index.owned.get(&draft.member).is_none_or(BTreeSet::is_empty) {
-        let text = format!("{} is for owners of resources", draft.envelope.kind);
+        let text = format!("only owners of resources may send {}", draft.envelope.kind);
         return Err(Fault::new(ErrorCode::ReservedType, text).field("type").into());
     }
-    let nothing = || Fault::new(ErrorCode::NoPendingRequest, "nothing waits for this result");
+    let nothing = || {
+        Fault::new(
+            ErrorCode::NoPendingRequest,
+            "no call of yours to answer waits for this result: it was answered, timed out or canceled before, or never asked of you",
+        )
+    };
     let request = draft.metadata.text("in_reply_to").map(std::borrow::Cow::into_owned).ok_or_else(|| {
-        Fault::new(ErrorCode::InvalidEvent, "a result names its request in metadata.in_reply_to")
+        Fault::new(ErrorCode::InvalidEvent, "a result must name the call it answers in metadata.in_reply_to")
             .field("metadata.in_reply_to")
     })?;
     let no = state.work.replies.get(request.as_str()).copied().ok_or_else(nothing)?;
     let own = |u: &&work::Unit| u.executor == Some(draft.member) || crate::bugs::on("result of a stranger");
     let unit = state.unit(no).filter(|u| u.kind == kind && own(u)).ok_or_else(nothing)?;
     if draft.route.stream != Some(StreamKey::Inbox(unit.requester)) {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "a result goes to who asked for it").field("target").into());
+        return Err(Fault::new(ErrorCode::InvalidEvent, "a result must be sent to the member who called")
+            .field("target")
+            .into());
     }
     let failed = flag(&draft.metadata, "is_error")?;
     if let Some((resource, version, schema)) = output_schema(state, unit).filter(|_| !failed) {

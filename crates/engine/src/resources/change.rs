@@ -108,7 +108,7 @@ impl Said {
 /// What content an event brings: inline or uploaded before. Asks for it to be kept, or how large it is.
 fn content(said: &Said, by: MemberId, base: Option<Content>, answers: &Answers) -> Result<Option<Content>, Stop> {
     match (said.bytes()?, said.blob()?) {
-        (Some(_), Some(_)) => Err(bad("blob", "either content or a blob").into()),
+        (Some(_), Some(_)) => Err(bad("blob", "give content or a blob, not both").into()),
         (None, None) => Ok(None),
         (None, Some(hash)) => match answers.blobs.iter().find(|c| c.blob == hash) {
             Some(content) => Ok(Some(*content)),
@@ -161,7 +161,11 @@ pub(crate) fn register(
     }
     let known = state.resource_named(address.as_str());
     if known.is_some_and(|(_, r)| r.owner != Some(by)) {
-        return Err(Fault::new(ErrorCode::AlreadyExists, format!("{address} belongs to another")).into());
+        return Err(Fault::new(
+            ErrorCode::AlreadyExists,
+            format!("{address} belongs to another member: choose another address"),
+        )
+        .into());
     }
     if known.is_none() {
         state.has_room(Kind::Resources, draft.maker)?;
@@ -301,12 +305,13 @@ pub(crate) fn update(
         access::admit(state, &draft.target, by, Operation::Write)?;
     }
     if !administers && !writes {
-        return Err(bad("content", "say what changes").into());
+        return Err(bad("content", "nothing is to change: give what is to be different").into());
     }
     if let Some(expected) = said.get("if_version") {
         let expected = expected.as_u64().ok_or_else(|| bad("if_version", "a version"))?;
         if expected != resource.version {
-            let text = format!("{} is at version {}", resource.address, resource.version);
+            let text =
+                format!("{} is at version {} by now: read it, and change that", resource.address, resource.version);
             let details = json!({ "version": resource.version });
             return Err(Fault::new(ErrorCode::VersionConflict, text).details(details).into());
         }
@@ -335,7 +340,12 @@ pub(crate) fn update(
     let mut next = resource.clone();
     if let Some(content) = content {
         if content.size > limits::FILE_BYTES_MAX {
-            return Err(Fault::new(ErrorCode::TooLarge, "the file would be too large").field("payload.content").into());
+            return Err(Fault::new(
+                ErrorCode::TooLarge,
+                format!("the file would be larger than {} bytes (limit)", limits::FILE_BYTES_MAX),
+            )
+            .field("payload.content")
+            .into());
         }
         next = next.with_content(Some(content));
     }

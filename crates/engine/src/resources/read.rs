@@ -109,7 +109,7 @@ impl State {
 fn content_of(resource: &Resource, version: Option<u64>) -> Result<Option<Content>, Fault> {
     let Some(version) = version.filter(|v| *v != resource.version) else { return Ok(resource.content) };
     let gone = || {
-        let text = format!("{} has no version {version} any more", resource.address);
+        let text = format!("version {version} of {} is not kept any more", resource.address);
         Fault::new(ErrorCode::ResourceNotFound, text)
     };
     resource.content_at(version).map(Some).ok_or_else(gone)

@@ -46,7 +46,7 @@ pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
         if live.progress.get(&no).is_some_and(|at| now.steady < at.saturating_add(wait)) {
             continue;
         }
-        end(state, no, unit, WorkState::Failed, "timeout", "nothing was heard of it in time", now, fx);
+        end(state, no, unit, WorkState::Failed, "timeout", "timed out: its deadline passed without progress", now, fx);
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn involve(
     };
     let Some(mark) = mark else { return Ok(None) };
     if draft.metadata.ephemeral == Some(true) {
-        let text = "what changes work is not ephemeral";
+        let text = "an event that changes a work unit cannot be ephemeral";
         return Err(Fault::new(ErrorCode::InvalidEvent, text).field("metadata.ephemeral").into());
     }
     let id = match &mark.act {
@@ -195,11 +195,11 @@ fn not_yours(unit: &Unit, part: Part, whose: &str) -> Fault {
     }
     if part == Part::Candidate && unit.executor.is_some() {
         let details = json!({ "work": unit.id });
-        return Fault::new(ErrorCode::AlreadyExists, format!("{} is taken", unit.id))
+        return Fault::new(ErrorCode::AlreadyExists, format!("{} was taken by another member", unit.id))
             .details(details)
             .finding(Verdict::Taken);
     }
-    Fault::new(ErrorCode::Forbidden, format!("{} is for {whose} to move so", unit.id))
+    Fault::new(ErrorCode::Forbidden, format!("only {whose} may do this to {}", unit.id))
 }
 
 fn wanted_state(said: &Said, unit: &Unit) -> Result<WorkState, Fault> {
@@ -222,7 +222,7 @@ fn legal(unit: &Unit, to: WorkState, by: Actor) -> Result<(), Fault> {
         return Ok(());
     }
     let details = json!({ "work": unit.id, "state": unit.state.as_str(), "field": "payload.state" });
-    Err(Fault::new(ErrorCode::InvalidEvent, format!("{} is {} and cannot become {to} so", unit.id, unit.state))
+    Err(Fault::new(ErrorCode::InvalidEvent, format!("{} is {} and cannot become {to} by this", unit.id, unit.state))
         .details(details))
 }
 
@@ -242,7 +242,14 @@ fn content(
         return Err(Fault::new(ErrorCode::TooLarge, text).field(field).into());
     }
     if state.work.blobs.saturating_sub(replaced) >= limits::WORK_BLOBS_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "the network's work keeps all the content it may").into());
+        return Err(Fault::new(
+            ErrorCode::NetworkFull,
+            format!(
+                "the work of this network has reached its limit of {} chunks kept as content: let some units end first",
+                limits::WORK_BLOBS_MAX
+            ),
+        )
+        .into());
     }
     let Some(content) = answers.blobs.iter().find(|content| content.blob == *sha256) else {
         return Err(Stop::Ask(Box::new(Question::Blob { by, sha256: *sha256 })));
@@ -287,9 +294,10 @@ fn counted(
         None if unit.artifacts.len() >= limits::ARTIFACTS_MAX => {
             refuse(ErrorCode::TooLarge, format!("a unit has at most {} artifacts", limits::ARTIFACTS_MAX))
         }
-        Some(known) if append && known.last => {
-            refuse(ErrorCode::InvalidArgument, format!("artifact {id:?} was finished"))
-        }
+        Some(known) if append && known.last => refuse(
+            ErrorCode::InvalidArgument,
+            format!("artifact {id:?} is complete, because its last chunk came: add another artifact"),
+        ),
         Some(known) if append && known.chunks >= limits::ARTIFACT_CHUNKS_MAX => {
             refuse(ErrorCode::TooLarge, format!("an artifact has at most {} chunks", limits::ARTIFACT_CHUNKS_MAX))
         }
@@ -324,7 +332,7 @@ fn aim(state: &State, draft: &mut Draft<'_, '_>, unit: &Unit, by: MemberId) -> R
         (Some(StreamKey::Inbox(to)), Some(other)) if to == other => {}
         _ => {
             let name = other.and_then(|m| state.member(m)).map_or("core", |m| m.address.as_ref());
-            let text = format!("{} of {} goes to {name} or core", draft.envelope.kind, unit.id);
+            let text = format!("{} of {} must be sent to {name} or to core", draft.envelope.kind, unit.id);
             return Err(Fault::new(ErrorCode::InvalidEvent, text).field("target"));
         }
     }
@@ -400,9 +408,15 @@ fn contained(draft: &Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fau
     if fits {
         return Ok(());
     }
-    Err(Fault::new(ErrorCode::InvalidEvent, format!("{} lives elsewhere", unit.id))
-        .field("target")
-        .finding(Verdict::ContainerMismatch))
+    Err(Fault::new(
+        ErrorCode::InvalidEvent,
+        format!(
+            "{} belongs to another conversation than the one this is sent to: send it where the unit was opened",
+            unit.id
+        ),
+    )
+    .field("target")
+    .finding(Verdict::ContainerMismatch))
 }
 
 /// An ordinary message that replies to a request, to a question or to an answer: agents that know nothing of work do it

@@ -134,20 +134,23 @@ fn tell_executor(draft: &mut Draft<'_, '_>, wish: Wish, unit: &Unit) {
 
 fn aim(state: &State, live: &Live, draft: &mut Draft<'_, '_>, wish: &Wish, now: Clock) -> Result<Aim, Fault> {
     match (draft.route.stream, &wish.skill) {
-        (Some(StreamKey::Inbox(to)), _) if to == draft.member => {
-            Err(Fault::new(ErrorCode::InvalidEvent, "work is given to somebody else").field("target"))
-        }
+        (Some(StreamKey::Inbox(to)), _) if to == draft.member => Err(Fault::new(
+            ErrorCode::InvalidEvent,
+            "work must be given to another member: you cannot be its requester and its executor",
+        )
+        .field("target")),
         (Some(StreamKey::Inbox(to)), _) => Ok(Aim { place: Place::Agent, executor: Some(to) }),
         (Some(StreamKey::Channel(channel)), _) => Ok(Aim { place: Place::Channel(channel), executor: None }),
         (None, Some(skill)) if draft.target == "core" => {
             let to = capable(state, live, skill, draft.member, now).ok_or_else(|| {
-                Fault::new(ErrorCode::UnknownTarget, format!("nobody here can {skill:?}")).field("metadata.work.skill")
+                Fault::new(ErrorCode::UnknownTarget, format!("no member offers the skill {skill:?}"))
+                    .field("metadata.work.skill")
             })?;
             send_to(state, draft, to);
             Ok(Aim { place: Place::Agent, executor: Some(to) })
         }
         _ => {
-            let text = "work goes to one member, to a channel, or to core with a skill";
+            let text = "work must be sent to one member, to a channel, or to core with metadata.work.skill";
             Err(Fault::new(ErrorCode::InvalidEvent, text).field("target"))
         }
     }
@@ -179,7 +182,7 @@ fn parent<'s>(state: &'s State, text: &str, by: MemberId) -> Result<(UnitNo, &'s
         return Err(closed(unit).field(field));
     }
     if unit.depth >= limits::WORK_DEPTH_MAX {
-        let text = format!("work is handed on at most {} times", limits::WORK_DEPTH_MAX);
+        let text = format!("work may be handed on at most {} times, and this has been", limits::WORK_DEPTH_MAX);
         return Err(Fault::new(ErrorCode::InvalidArgument, text).field(field));
     }
     let below = state.unit(unit.root).map_or(0, |root| root.below);
@@ -208,7 +211,13 @@ fn check_room(
     debug_assert!(parent.is_none_or(|(_, unit)| unit.is_open()));
     state.has_room(Kind::OpenWork, by)?;
     if executor.and_then(|e| work.open_done.get(&e)).is_some_and(|n| *n >= limits::WORK_PER_EXECUTOR_MAX) {
-        return Err(Fault::new(ErrorCode::RecipientQueueFull, "it has as much work to do as one may"));
+        return Err(Fault::new(
+            ErrorCode::RecipientQueueFull,
+            format!(
+                "the executor already has {} open work units (limit): let some end first, or ask another",
+                limits::WORK_PER_EXECUTOR_MAX
+            ),
+        ));
     }
     Ok(())
 }

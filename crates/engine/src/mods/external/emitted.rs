@@ -38,11 +38,11 @@ pub struct ModEvent<'a> {
 fn checked<'d>(state: &'d State, envelope: &'d Envelope<'_>, metadata: &Metadata<'_>) -> Result<Laid<'d>, Fault> {
     let kind = envelope.kind.as_ref();
     if is_core(kind) || kind.starts_with("work.") || metadata.get("work").is_some() {
-        return Err(Fault::new(ErrorCode::ReservedType, format!("mods do not send {kind}")).field("type"));
+        return Err(Fault::new(ErrorCode::ReservedType, format!("mods may not send {kind}")).field("type"));
     }
     let laid = lay(state, kind, &envelope.target, envelope.visibility, metadata, None)?;
     if laid.target.starts_with("resource/") {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "mods do not use resources").field("target"));
+        return Err(Fault::new(ErrorCode::InvalidEvent, "mods may not read or call resources").field("target"));
     }
     Ok(laid)
 }
@@ -73,7 +73,7 @@ pub(crate) fn decide(
         metadata.set("in_reply_to", serde_json::json!(id).to_string());
     }
     if checked(state, input.envelope, &metadata)?.target == source {
-        return Err(Fault::new(ErrorCode::InvalidEvent, "a mod does not write to itself").field("target").into());
+        return Err(Fault::new(ErrorCode::InvalidEvent, "a mod may not send events to itself").field("target").into());
     }
     let fixed =
         Fixed { id: None, source: &source, network: &state.book.id, stamp: state.stamp(now.wall), sent_at: None };

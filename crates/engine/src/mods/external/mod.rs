@@ -300,8 +300,11 @@ fn check(
 }
 
 fn failed(config: &ModConfig, reason: &str) -> Fault {
-    Fault::new(ErrorCode::ModFailed, format!("mod/{} did not do its part: {reason}", config.name))
-        .by(&format!("mod/{}", config.name))
+    Fault::new(
+        ErrorCode::ModFailed,
+        format!("mod/{} could not check this event: {reason}; nothing was stored, send it again later", config.name),
+    )
+    .by(&format!("mod/{}", config.name))
 }
 
 fn refused(config: &ModConfig, code: Option<&str>, message: Option<&str>) -> Fault {

@@ -47,9 +47,12 @@ pub(crate) fn serve(
     let known = state.book.mods.iter().find(|m| m.name.as_ref() == wish.name);
     let own = known.is_some_and(|m| m.runs == Runs::Served(id));
     if known.is_some() && !own || STANDARD.contains(&wish.name.as_str()) {
-        return Err(Fault::new(ErrorCode::AlreadyExists, format!("mod/{} is there already", wish.name))
-            .field("payload.name")
-            .into());
+        return Err(Fault::new(
+            ErrorCode::AlreadyExists,
+            format!("mod/{} exists already: serve one under another name", wish.name),
+        )
+        .field("payload.name")
+        .into());
     }
     if wish.unload {
         if !own {
@@ -93,7 +96,8 @@ fn may_serve(state: &State, id: MemberId, name: &str) -> Result<(), Fault> {
     if approved || crate::bugs::on("unapproved mod asked") {
         return Ok(());
     }
-    let text = format!("only whom the operator approves serves a mod: rialto mod approve {name} AGENT");
+    let text =
+        format!("the operator has not approved you to serve this mod; it may do so: rialto mod approve {name} AGENT");
     Err(Fault::new(ErrorCode::Forbidden, text))
 }
 
@@ -153,7 +157,13 @@ pub(crate) fn approve(state: &State, name: &str, address: &str, on: bool, fx: &m
     let known = state.book.approved.get(name).is_some_and(|who| who.contains(&member));
     let all: usize = state.book.approved.values().map(std::collections::BTreeSet::len).sum();
     if on && !known && all >= limits::MOD_APPROVALS_MAX {
-        return Err(Fault::new(ErrorCode::NetworkFull, "so many approvals are never looked through again"));
+        return Err(Fault::new(
+            ErrorCode::NetworkFull,
+            format!(
+                "this network has reached its limit of {} approvals of mods: withdraw some",
+                limits::MOD_APPROVALS_MAX
+            ),
+        ));
     }
     if known != on {
         fx.change(Change::ModApproved { name: name.into(), member, on });

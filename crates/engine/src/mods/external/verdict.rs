@@ -72,7 +72,7 @@ impl Verdict {
             },
             "modified" => match wire.event {
                 Some(event) => Said::Modified(event),
-                None => return Err(bad("\"modified\" comes with the event".to_owned())),
+                None => return Err(bad("the verdict \"modified\" needs the changed event in \"event\"".to_owned())),
             },
             other => return Err(bad(format!("verdict is pass, reject or modified, not {other:?}"))),
         };
