@@ -125,9 +125,10 @@ impl Network {
         match (has("is_member"), has("manages")) {
             (true, _) => self.told(caller, "network.resource.unregister", json!({ "address": address })).await,
             (false, true) => self.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
-            (false, false) => {
-                Err(Fault::new(ErrorCode::Unauthenticated, "say who deletes it: source, and its session id as Bearer"))
-            }
+            (false, false) => Err(Fault::new(
+                ErrorCode::Unauthenticated,
+                "who deletes the file is not known: give its source, and show its session id as Bearer",
+            )),
         }
     }
 }

@@ -93,7 +93,7 @@ pub(crate) struct Handle {
 /// The number of a `seq:n` cursor; nothing for an event id.
 fn numbered(cursor: &str) -> Result<Option<Seq>, Fault> {
     let number = cursor.strip_prefix("seq:").map(str::parse).transpose();
-    number.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor is seq:<number> or an event id"))
+    number.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor must be seq:<number> or the id of an event"))
 }
 
 fn gone() -> Fault {
@@ -230,10 +230,11 @@ impl Network {
         let (tx, rx) = oneshot::channel();
         match self.handle.commands.try_send(make(tx)) {
             Ok(()) => rx.await.map_err(|_| gone()),
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(Fault::new(ErrorCode::RateLimited, "the network's input queue is full")
-                    .details(serde_json::json!({ "retry_after_ms": 50 })))
-            }
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Fault::new(
+                ErrorCode::RateLimited,
+                "the network has more requests waiting than it takes: try again in a moment",
+            )
+            .details(serde_json::json!({ "retry_after_ms": 50 }))),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(gone()),
         }
     }

@@ -411,10 +411,13 @@ impl Node {
             self.may_make_openly(&mut made)?;
         }
         if self.network(name).is_some() {
-            return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")));
+            return Err(Fault::new(
+                ErrorCode::AlreadyExists,
+                format!("a network with the name {name:?} exists: choose another"),
+            ));
         }
         if wish.durability == Durability::Memory && wish.delivery != Delivery::AtMostOnce {
-            return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory goes with at-most-once delivery")
+            return Err(Fault::new(ErrorCode::InvalidArgument, "durability memory needs delivery at-most-once, because nothing survives a crash: set both, or choose durability os or sync")
                 .field("durability"));
         }
         let internal = |_| Fault::from(ErrorCode::Internal);
@@ -504,7 +507,10 @@ impl Node {
     async fn append(&self, number: u32, class: Class, records: &[Record]) -> Result<u64, Fault> {
         let unavailable = |error: String| {
             tracing::error!(%error, "a network could not be made");
-            Fault::new(ErrorCode::StorageUnavailable, "the disk refuses writes")
+            Fault::new(
+                ErrorCode::StorageUnavailable,
+                "the disk refuses writes: try again later, or see the log of the node",
+            )
         };
         let mut batch = Batch::new(number);
         let mut body = Vec::new();

@@ -140,7 +140,10 @@ impl Query {
 fn conversation(pair: &str) -> Result<(String, String), Fault> {
     match pair.split_once(',') {
         Some((a, b)) if !a.is_empty() && !b.is_empty() => Ok((a.to_owned(), b.to_owned())),
-        _ => Err(Fault::new(ErrorCode::InvalidArgument, "conversation is two names: a,b").field("conversation")),
+        _ => {
+            Err(Fault::new(ErrorCode::InvalidArgument, "conversation must be two names with a comma between them: a,b")
+                .field("conversation"))
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl Network {
         let found = self.handle.blobs.open(&content.blob, range).await.map_err(Fault::from)?;
         found.ok_or_else(|| {
             tracing::error!(network = %self.id(), "content that is named is not there");
-            Fault::new(ErrorCode::StorageUnavailable, "the content cannot be read")
+            Fault::new(ErrorCode::StorageUnavailable, "the content cannot be read; the log of the node has the cause")
         })
     }
 
@@ -66,7 +66,7 @@ impl Network {
         let number = |key: &str| may.get(key).and_then(Value::as_u64);
         let member = number("member").and_then(|n| u32::try_from(n).ok());
         let member =
-            member.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"))?;
+            member.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"))?;
         let staging = Staging { expected, ..Staging::new(self.number(), member, number("quota").unwrap_or(0)) };
         Ok(self.handle.blobs.stage(staging).await?)
     }

@@ -228,7 +228,9 @@ impl Network {
     ) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
         if Words::of(text).is_empty() {
-            return Err(Fault::new(ErrorCode::InvalidArgument, "say what to search for").field("search"));
+            return Err(
+                Fault::new(ErrorCode::InvalidArgument, "there is nothing to search for: give a text").field("search")
+            );
         }
         let answer = self.page(caller, View::Log, filter, None, 1).await?;
         let (lens, people) = (answer.page.lens, answer.page.people);

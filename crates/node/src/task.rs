@@ -535,9 +535,10 @@ impl Task {
                 self.engine.live.touch(id, now);
                 Ok(id)
             }
-            Principal::Operator | Principal::Holder { .. } => {
-                Err(Fault::new(ErrorCode::NotAMember, "this is a member's call: join, then show the session id"))
-            }
+            Principal::Operator | Principal::Holder { .. } => Err(Fault::new(
+                ErrorCode::NotAMember,
+                "only members may do this: join, then show the session id as Bearer",
+            )),
         }
     }
 
@@ -551,9 +552,10 @@ impl Task {
             Principal::Holder { .. } if self.engine.state.book.settings.bare_reads => {
                 Ok(Viewer::Reader { manages: self.engine.state.may_manage(caller, now) })
             }
-            Principal::Holder { .. } => {
-                Err(Fault::new(ErrorCode::Unauthenticated, "say who reads: join, then show the session id"))
-            }
+            Principal::Holder { .. } => Err(Fault::new(
+                ErrorCode::Unauthenticated,
+                "only members may read here: join, then show the session id as Bearer",
+            )),
         }
     }
 

@@ -75,7 +75,7 @@ async fn content_of_work_is_held_counted_and_let_go() {
     for hash in [theirs.clone(), "ab".repeat(32)] {
         let fault = hand_over(&network, &ben, &unit, "x", &hash).await.unwrap_err();
         let told = (fault.code, fault.message.to_string());
-        assert_eq!(told, (ErrorCode::UnknownTarget, "no such content was uploaded by you".to_owned()));
+        assert_eq!(told, (ErrorCode::UnknownTarget, "you have uploaded no such content: upload it first".to_owned()));
     }
     hand_over(&network, &ben, &unit, "x", &old).await.unwrap();
     assert_eq!(fetch(&network, &ana, &unit, "x").await.unwrap(), "the first");

@@ -9,13 +9,15 @@ use serde_json::json;
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// One file is larger than it may be.
-    #[error("the content is larger than {limit} bytes")]
+    #[error("the content is larger than {limit} bytes (limit)")]
     TooLarge {
         /// Bytes it may have.
         limit: u64,
     },
     /// The network's quota would be exceeded.
-    #[error("the files of this network would be larger than {quota} bytes")]
+    #[error(
+        "the files of this network would take more than its quota of {quota} bytes: delete some, or ask the operator to raise it"
+    )]
     Quota {
         /// Bytes the network may have.
         quota: u64,
@@ -31,7 +33,7 @@ pub enum BlobError {
         limit: usize,
     },
     /// An upload was used after it failed or was broken off.
-    #[error("the upload was broken off")]
+    #[error("the upload ended before it was complete: send it again")]
     BrokenOff,
     /// A blob is shorter than it was when it was opened.
     #[error("the blob ends at byte {at} of {size}")]
@@ -72,7 +74,7 @@ impl From<BlobError> for Fault {
             BlobError::TooMany { limit, .. } => fault.details(json!({ "limit": limit })),
             BlobError::BrokenOff => fault,
             BlobError::Store(StoreError::NoSpace { .. }) => {
-                Fault::new(fault.code, "the disk has no room for this content")
+                Fault::new(fault.code, "the disk has no room for this content: free some space, or try again later")
             }
             BlobError::CutShort { .. } | BlobError::Store(_) => {
                 tracing::error!(%error, "a blob could not be written or read");

@@ -234,7 +234,7 @@ impl Task {
             }
         }
         if sought.len() > 0 && !self.may_look_up(member, &sought) {
-            let text = "too many acks of old events at once; ack them again later";
+            let text = "too many acks of old events are being looked up: ack these again in a moment";
             return Err(Fault::new(ErrorCode::RateLimited, text).details(json!({ "retry_after_ms": 100 })));
         }
         if !request.seqs.is_empty() || request.up_to.is_some() {

@@ -125,7 +125,11 @@ impl Checks {
 }
 
 fn no_ticket() -> Fault {
-    Fault::new(ErrorCode::NoPendingRequest, "nothing is asked of you under this ticket").field("payload.ticket")
+    Fault::new(
+        ErrorCode::NoPendingRequest,
+        "no check with this ticket waits for you: it was answered or timed out, or never asked of you",
+    )
+    .field("payload.ticket")
 }
 
 impl Task {
@@ -349,7 +353,8 @@ impl Task {
             ticket: String,
         }
         let said: Ticket = serde_json::from_str(&envelope.payload).map_err(|e| {
-            Fault::new(ErrorCode::InvalidPayload, format!("a verdict names its ticket: {e}")).field("payload.ticket")
+            Fault::new(ErrorCode::InvalidPayload, format!("a verdict must name its ticket: {e}"))
+                .field("payload.ticket")
         })?;
         let number = said.ticket.rsplit('_').next().and_then(|n| u64::from_str_radix(n, 16).ok()).unwrap_or(0);
         if self.ticket_text(number) != said.ticket {

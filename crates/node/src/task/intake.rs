@@ -88,7 +88,7 @@ impl Task {
         now: Clock,
     ) -> Result<Answered, Box<Detour>> {
         let Ok(text) = simdutf8::basic::from_utf8(frame) else {
-            return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "not UTF-8 text"))));
+            return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "the frame is not UTF-8 text"))));
         };
         let envelope = match Envelope::parse_after(text, &mut self.beginning) {
             Ok(envelope) => envelope,
@@ -107,7 +107,8 @@ impl Task {
                 let pong = self.early_pong(&envelope, now);
                 return Ok(Answered { silent: true, ..self.answered(None, Ok(pong)) });
             }
-            let first = Fault::new(ErrorCode::JoinRequired, "the first event is network.agent.join");
+            let first =
+                Fault::new(ErrorCode::JoinRequired, "the first event on a connection must be network.agent.join");
             return Ok(self.answered(envelope.id.as_deref().map(str::to_owned), Err(first)));
         }
         let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
@@ -359,7 +360,7 @@ impl Task {
             let said = rialto_model::Address::parse_in(source, &self.engine.state.network)
                 .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("source"))?;
             if self.engine.state.known_as(said.as_str()) != Some(member) {
-                return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session is {own}'s")).field("source"));
+                return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session belongs to {own}, not to the source given: leave source out, or show the other's session")).field("source"));
             }
         }
         #[derive(serde::Deserialize, Default)]
@@ -370,21 +371,21 @@ impl Task {
             up_to: Option<String>,
         }
         let ack: Ack = serde_json::from_str(&envelope.payload).map_err(|e| {
-            Fault::new(ErrorCode::InvalidPayload, format!("an ack has ids or up_to: {e}")).field("payload")
+            Fault::new(ErrorCode::InvalidPayload, format!("an ack must have ids or up_to: {e}")).field("payload")
         })?;
         let mut ids = ack.ids.unwrap_or_default();
         let metadata = rialto_model::metadata::Metadata::parse(envelope.metadata)?;
         let answers = metadata.text("in_reply_to").map(std::borrow::Cow::into_owned);
         if let Some(sender) = self.ack_target(envelope)? {
             let id = answers.ok_or_else(|| {
-                Fault::new(ErrorCode::InvalidEvent, "an ack to a sender names its event in metadata.in_reply_to")
+                Fault::new(ErrorCode::InvalidEvent, "an ack to a sender must name its event in metadata.in_reply_to")
                     .field("metadata")
             })?;
             self.ack_to_sender(member, &sender, &id, envelope, now);
             return Ok(None);
         }
         if ids.is_empty() && ack.up_to.is_none() {
-            let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack names ids, up_to or in_reply_to");
+            let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack must name ids, up_to or in_reply_to");
             ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
         }
         Ok(self.ack_named(member, ids, ack.up_to, now)?.map(|sought| (member, sought)))
@@ -400,7 +401,8 @@ impl Task {
         if target.is_principal() && !target.is_foreign() {
             return Ok(Some(target));
         }
-        Err(Fault::new(ErrorCode::InvalidEvent, "an ack goes to core or to the sender of the event").field("target"))
+        Err(Fault::new(ErrorCode::InvalidEvent, "an ack must be sent to core or to the sender of the event")
+            .field("target"))
     }
 
     /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.

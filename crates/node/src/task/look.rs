@@ -32,7 +32,7 @@ impl Task {
             }
             Look::Me => match member {
                 Some(id) => Ok(self.engine.state.own_entry(&self.engine.live, id, now)),
-                None => Err(Fault::new(ErrorCode::NotAMember, "only a member has a page of its own: join first")),
+                None => Err(Fault::new(ErrorCode::NotAMember, "only members have settings of their own: join first")),
             },
             Look::Channels => Ok(listed(self.engine.state.channel_entries(viewer, None, Budget::default()))),
             Look::ChannelPage { after, limit } => {
@@ -114,7 +114,7 @@ impl Task {
     /// Members that come after one of them, with whom the viewer has exchanged direct events: the last one, and how many.
     fn conversations(&self, member: Option<u32>, after: Option<u32>) -> Result<Value, Fault> {
         let Some(me) = member else {
-            return Err(Fault::new(ErrorCode::NotAMember, "conversations are a member's: join first"));
+            return Err(Fault::new(ErrorCode::NotAMember, "only members have conversations: join first"));
         };
         let state = &self.engine.state;
         let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
@@ -227,6 +227,8 @@ fn listed(piece: Piece) -> Value {
 fn operators_only(viewer: Viewer) -> Result<(), Fault> {
     match viewer {
         Viewer::Operator => Ok(()),
-        Viewer::Member(_) | Viewer::Reader { .. } => Err(Fault::new(ErrorCode::Forbidden, "this is the operator's")),
+        Viewer::Member(_) | Viewer::Reader { .. } => {
+            Err(Fault::new(ErrorCode::Forbidden, "only the operator may read this"))
+        }
     }
 }

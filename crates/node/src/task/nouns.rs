@@ -73,14 +73,16 @@ impl Task {
         match viewer {
             Viewer::Operator => Ok(None),
             Viewer::Member(id) => Ok(Some(id)),
-            Viewer::Reader { .. } => Err(Fault::new(ErrorCode::NotAMember, "resources are for members: join first")),
+            Viewer::Reader { .. } => {
+                Err(Fault::new(ErrorCode::NotAMember, "only members may use resources: join first"))
+            }
         }
     }
 
     /// What an upload needs to know: who brings it, how much the network may keep, and what is there now.
     pub(super) fn may_write(&self, member: Option<MemberId>, address: &str) -> Result<Value, Fault> {
         let Some(member) = member else {
-            return Err(Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"));
+            return Err(Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"));
         };
         let version = self.engine.state.may_write(member, address)?;
         let quota = self.engine.state.book.settings.blob_bytes_max;
@@ -92,7 +94,7 @@ impl Task {
         let state = &self.engine.state;
         let member = match viewer {
             Viewer::Operator => {
-                return Err(Fault::new(ErrorCode::NotAMember, "content is a member's to bring: join first"));
+                return Err(Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"));
             }
             Viewer::Member(id) => Some(id),
             Viewer::Reader { .. } => None,

@@ -96,11 +96,13 @@ pub(super) enum Given {
 fn too_many(scope: Scope, limit: usize) -> Fault {
     let text = match scope {
         Scope::Member => format!(
-            "as much of yours waits for an answer as may ({} events, {limit} bytes); send it again later",
+            "too many of your events wait for a check to finish (limit {} events or {limit} bytes): send it again in a moment",
             limits::PARKED_EVENTS_MAX
         ),
         Scope::Network | Scope::Node => {
-            format!("as much of this network waits for answers as may ({limit} bytes); send it again later")
+            format!(
+                "too many events of this network wait for a check to finish (limit {limit} bytes): send it again in a moment"
+            )
         }
     };
     let details = serde_json::json!({ "retry_after_ms": 100, "scope": scope.as_str(), "limit": limit });
@@ -108,7 +110,10 @@ fn too_many(scope: Scope, limit: usize) -> Fault {
 }
 
 fn unfinished() -> Fault {
-    Fault::new(ErrorCode::Timeout, "what had to be known first was not known in time")
+    Fault::new(
+        ErrorCode::Timeout,
+        "timed out: a look-up that this event needs did not finish, and nothing was stored; send it again with the same id",
+    )
 }
 
 impl Lane {
@@ -194,7 +199,8 @@ impl Task {
                     answers.blobs.push(Content { blob: sha256, size });
                     Ok(None)
                 }
-                None => Err(Fault::new(ErrorCode::UnknownTarget, "no such content was uploaded by you").field("blob")),
+                None => Err(Fault::new(ErrorCode::UnknownTarget, "you have uploaded no such content: upload it first")
+                    .field("blob")),
             },
             Question::Find { id } => {
                 let record = self.find(&id)?;

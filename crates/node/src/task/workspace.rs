@@ -58,7 +58,7 @@ impl Task {
         let name = name.trim_start_matches("channel/");
         let found = state.channel_id(name).filter(|id| state.may_see_channel(viewer, *id));
         let found = found.and_then(|id| state.channel(id)).map(|channel| self.channel_object(channel));
-        found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no channel {name:?}")))
+        found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel")))
     }
 
     fn channel_object(&self, c: &Channel) -> Value {
@@ -84,7 +84,12 @@ impl Task {
         let own = match viewer {
             Viewer::Operator => asked,
             Viewer::Member(id) => state.member(id).map(|m| m.address.to_string()),
-            Viewer::Reader { .. } => return Err(Fault::new(ErrorCode::Unauthenticated, "say who you are")),
+            Viewer::Reader { .. } => {
+                return Err(Fault::new(
+                    ErrorCode::Unauthenticated,
+                    "who asks is not known: show a session id as Bearer",
+                ));
+            }
         };
         let mut list = state.invitations(own.as_deref());
         let has_more = list.len() > limits::LIST_ROWS_MAX;
