@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The queue of the log is full; try again after a completion.
-    #[error("the log's queue is full")]
+    #[error("the log has as many batches waiting as it takes: try again in a moment")]
     Busy,
     /// The log met an error earlier and waits for `reopen`.
     #[error("the log is unavailable until it is reopened: {cause}")]
@@ -19,7 +19,7 @@ pub enum StoreError {
         cause: String,
     },
     /// Free space would fall below the floor, or the disk budget would be exceeded.
-    #[error("no space: {have} bytes left of what may be used, {need} needed")]
+    #[error("no space: {need} bytes are needed and {have} are left to use: free some, or raise the storage budget")]
     NoSpace {
         /// Bytes that may still be used.
         have: u64,
@@ -64,7 +64,7 @@ pub enum StoreError {
         limit: u64,
     },
     /// A newer owner of the network has written already.
-    #[error("network {network} is owned by epoch {newest}, not {given}")]
+    #[error("network {network} is written by epoch {newest} now: epoch {given} may write no more")]
     Fenced {
         /// The network.
         network: u32,
@@ -74,7 +74,7 @@ pub enum StoreError {
         given: u64,
     },
     /// A name (class, blob hash) is not well formed.
-    #[error("bad {what}: {name}")]
+    #[error("{name:?} is not a valid {what}")]
     BadName {
         /// What is named.
         what: &'static str,
