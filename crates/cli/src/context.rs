@@ -158,7 +158,7 @@ impl Context {
         match self.spoken_name() {
             Some(name) => speaker_address(&name),
             None if self.node()?.is_here() => Ok(format!("human:{}", place::user_name(&self.env))),
-            None => Err(CliError::usage("say as whom to speak to a node on another machine")
+            None => Err(CliError::usage("a node on another machine needs a name to speak as")
                 .next("give a name with --as NAME or RIALTO_AGENT")),
         }
     }
@@ -373,7 +373,10 @@ pub(crate) fn address(text: &str) -> Result<Address, CliError> {
 pub(crate) fn speaker_address(name: &str) -> Result<String, CliError> {
     let parsed = address(name)?;
     if !parsed.is_principal() || parsed.is_foreign() {
-        return Err(CliError::usage(format!("nobody can speak as {parsed}")).next("give a name such as --as helper"));
+        return Err(CliError::usage(format!(
+            "nobody can speak as {parsed}: it is neither an agent nor a person of this network"
+        ))
+        .next("give a name such as --as helper"));
     }
     Ok(parsed.to_string())
 }

@@ -145,7 +145,8 @@ impl Running {
             tracing::warn!(%listen, "others reach this node without TLS: tokens and mail can be read on the way");
         }
         // Before anybody is told that the node is up: from then on it may be told to stop.
-        let signals = Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
+        let signals =
+            Signals::new().map_err(|e| CliError::internal(format!("signal handlers cannot be set up: {e}")))?;
         Ok(Running { about, node, stop, serving, agents, streams, signals })
     }
 
@@ -160,7 +161,7 @@ impl Running {
         self.agents.wait().await;
         self.streams.close();
         let _ = tokio::time::timeout(GOODBYES_WITHIN, self.streams.wait()).await;
-        self.serving.await.map_err(|e| CliError::internal(format!("the listener ended badly: {e}")))
+        self.serving.await.map_err(|e| CliError::internal(format!("the listener failed: {e}")))
     }
 }
 

@@ -68,7 +68,7 @@ impl Bench {
 
     fn options(self, cx: &Context) -> Result<Options, CliError> {
         let program = std::env::current_exe()
-            .map_err(|e| CliError::internal(format!("where this program is cannot be found out: {e}")))?;
+            .map_err(|e| CliError::internal(format!("the path of this program cannot be read: {e}")))?;
         let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
         Ok(Options {
             program,
@@ -92,11 +92,11 @@ impl Bench {
 async fn watched<T>(live: bool, run: impl AsyncFnOnce(Watcher<'_>) -> Result<T, BenchError>) -> Result<T, CliError> {
     let progress = Progress::new(live, false);
     let watcher = |p: rialto_bench::Progress| progress.show(&Step { done: p.done, total: Some(p.total), what: p.what });
-    let mut signals =
-        crate::node::Signals::new().map_err(|e| CliError::internal(format!("signals cannot be heard: {e}")))?;
+    let mut signals = crate::node::Signals::new()
+        .map_err(|e| CliError::internal(format!("signal handlers cannot be set up: {e}")))?;
     tokio::select! {
         done = run(&watcher) => done.map_err(failed),
-        () = signals.next() => Err(CliError::unavailable("interrupted; everything that was started is gone")),
+        () = signals.next() => Err(CliError::unavailable("interrupted: every process that was started has ended")),
     }
 }
 

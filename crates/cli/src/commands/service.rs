@@ -41,7 +41,8 @@ impl Service {
 
 impl Unit {
     fn text(&self, cx: &Context) -> Result<String, CliError> {
-        let program = std::env::current_exe().map_err(|e| CliError::internal(format!("where is this program? {e}")))?;
+        let program = std::env::current_exe()
+            .map_err(|e| CliError::internal(format!("the path of this program cannot be read: {e}")))?;
         let mut words = vec![program.display().to_string(), "up".to_owned()];
         let mut put =
             |flag: &str, value: Option<String>| words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));

@@ -192,7 +192,7 @@ async fn one_connection(
                 if link.silence() > SILENCE_MAX { Err(End::Lost) } else { Ok(()) }
             }
             () = tokio::time::sleep_until(patience), if input.over => {
-                let message = "the node has not answered everything in time";
+                let message = "the node did not answer everything within 10 s of the end of input";
                 Err(End::Failed(CliError::timeout(message)))
             }
         };

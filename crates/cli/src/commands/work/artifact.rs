@@ -124,8 +124,9 @@ fn chosen<'u>(unit: &'u Value, wish: Option<&str>) -> Result<&'u Value, CliError
         (None, _) => None,
     };
     found.ok_or_else(|| match all.is_empty() {
-        true => CliError::not_found("nothing was handed over yet".to_owned()),
-        false => CliError::not_found("say which artifact".to_owned()).next(format!("there are {}", names())),
+        true => CliError::not_found("the unit has no artifact yet".to_owned()),
+        false => CliError::not_found("the artifact must be named, by its id or its name".to_owned())
+            .next(format!("there are {}", names())),
     })
 }
 

@@ -70,7 +70,7 @@ impl New {
             // With the name of a unit that is there, this would be a message inside it.
             let known = voice.call(async |http| http.work(name).await).await;
             if known.is_ok() {
-                return Err(CliError::conflict(format!("you call another unit {name:?}"))
+                return Err(CliError::conflict(format!("you already call another work unit {name:?}"))
                     .next("`rialto work show NAME` shows it; leave --id out to have none"));
             }
         }
