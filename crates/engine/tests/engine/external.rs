@@ -338,7 +338,11 @@ fn observers_are_shown_what_was_committed_and_nothing_else() {
     let shown = |world: &World| -> Vec<Value> {
         let shows = |effect: &Effect| match effect {
             Effect::Observe(check) => Some(serde_json::from_str(&check.event).unwrap()),
-            Effect::CredentialEnded | Effect::Signal { .. } | Effect::Revoked { .. } | Effect::CloseAll { .. } => None,
+            Effect::CredentialEnded
+            | Effect::Signal { .. }
+            | Effect::Revoked { .. }
+            | Effect::CarriedGone { .. }
+            | Effect::CloseAll { .. } => None,
         };
         world.after.iter().filter_map(shows).collect()
     };

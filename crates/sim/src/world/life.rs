@@ -2,6 +2,7 @@
 
 use super::checks::Desk;
 use super::client::{Client, Frame};
+use super::facts::FactBook;
 use super::oracle::{Oracle, Wrong, wrong};
 use super::script::ADDRESSES;
 use super::{DIR, Net, Rot, World, rules};
@@ -205,6 +206,7 @@ impl World {
                 doubts: Vec::new(),
                 shaky: false,
                 desk: Desk::default(),
+                facts: FactBook::default(),
                 receipts: Vec::new(),
                 signals: Vec::new(),
             });

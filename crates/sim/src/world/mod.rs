@@ -9,6 +9,7 @@ mod admin;
 pub mod bugs;
 mod checks;
 mod client;
+mod facts;
 mod guests;
 mod joins;
 mod life;
@@ -92,6 +93,8 @@ pub(crate) struct Net {
     shaky: bool,
     /// Its mods that run elsewhere.
     desk: checks::Desk,
+    /// What the facts of its faces may say.
+    facts: facts::FactBook,
     /// Receipts that came by a stream and were not compared yet, with whose stream it was.
     receipts: Vec<(&'static str, Arc<rialto_model::Event>)>,
     /// Ephemeral events that came by a stream and were not compared yet, with whose stream it was.

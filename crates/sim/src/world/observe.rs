@@ -375,6 +375,7 @@ impl World {
                 self.compare_work(n).await?;
             }
             self.compare_search(n).await?;
+            self.compare_facts(n).await?;
             self.try_names(n).await?;
             self.guests_go_on(n).await?;
         }

@@ -337,6 +337,15 @@ pub enum Step {
         form: u8,
         page: usize,
     },
+    /// A face changes a fact, or removes it.
+    Fact {
+        net: usize,
+        face: usize,
+        key: usize,
+        value: Option<u8>,
+        /// Only if it says what it is known to say.
+        sure: bool,
+    },
     Pump,
     Errand,
     Settle,

@@ -55,6 +55,9 @@ impl World {
             Step::Work { net, by, act, nth, calm } => self.work(net % nets, by, act, nth, calm).await?,
             Step::Mods { net, who, act, calm } => self.mods(net % nets, who % 6, act, calm).await?,
             Step::Read { net, who, form, page } => self.read(net % nets, who % 6, form, page).await?,
+            Step::Fact { net, face, key, value, sure } => {
+                self.change_fact(net % nets, (face, key), value, sure).await?;
+            }
             Step::Pump => drop(self.pump()),
             Step::Errand => {
                 self.host.run_errand();

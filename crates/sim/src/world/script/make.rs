@@ -220,7 +220,11 @@ fn step(c: &mut Chance, mood: &Mood) -> Step {
             };
             Step::Admin { net, op }
         }
-        51..55 => Step::Read { net, who, form: u8::try_from(c.below(64)).unwrap_or(0), page: 1 + pick(c, 7) },
+        51 => {
+            let value = (!one_in(c, 4)).then(|| u8::try_from(c.below(4)).unwrap_or(0));
+            Step::Fact { net, face: pick(c, 2), key: pick(c, 3), value, sure: one_in(c, 2) }
+        }
+        52..55 => Step::Read { net, who, form: u8::try_from(c.below(64)).unwrap_or(0), page: 1 + pick(c, 7) },
         55..58 => Step::Pump,
         58..61 => Step::Settle,
         _ => Step::Look,

@@ -70,6 +70,10 @@ impl fmt::Display for Step {
             Step::Read { net, who, form, page } => {
                 write!(f, "net {net}: {} reads history, form {form}, {page} a page", name(who))
             }
+            Step::Fact { net, face, key, value, sure } => {
+                write!(f, "net {net}: face {face} sets fact {key} to {value:?}")?;
+                if *sure { write!(f, ", if it is as known") } else { Ok(()) }
+            }
             Step::Pump => write!(f, "the log commits one group"),
             Step::Errand => write!(f, "one background errand is done"),
             Step::Settle => write!(f, "everything settles"),
