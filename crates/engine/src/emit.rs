@@ -186,6 +186,9 @@ fn emitted<'d, 'a>(
     if workspace::acts(state, &draft) {
         return workspace::act(state, live, draft, input, now, fx);
     }
+    if let Some(before) = work::opened_before(state, &draft)? {
+        return Ok(before);
+    }
     let involved = work::involve(state, live, &mut draft, &input.answers, now, fx)?;
     let mut accepted = commit_in_place(state, live, &mut draft, now, fx)?;
     if let Some(involved) = involved {

@@ -5,7 +5,7 @@ use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_node::identity::sha256;
 use rialto_node::{
-    Caller, CreateNetwork, Dialect, Network, Node, Watched, WorkWatch, ends_work, opens_work, work_state,
+    Caller, CreateNetwork, Dialect, Network, Node, Watched, WorkOrder, WorkWatch, ends_work, opens_work, work_state,
 };
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
@@ -196,6 +196,43 @@ async fn of_racing_takers_one_wins_and_the_others_see_no_more() {
             assert_eq!(seen.unwrap_err().code, ErrorCode::UnknownTarget);
             assert_eq!(network.work(&takers[n], &id).await.unwrap_err().code, ErrorCode::UnknownTarget);
         }
+    }
+    node.stop().await;
+}
+
+/// However many ask for it by the same name at once, it is one unit; others' names are their own.
+#[tokio::test]
+async fn an_order_is_carried_out_once() {
+    let (node, network) = world().await;
+    let alice = join(&network, "agent:alice").await;
+    let bob = join(&network, "agent:bob").await;
+    let order = WorkOrder {
+        target: "agent:bob".into(),
+        name: Some("report".into()),
+        content: "please".into(),
+        deadline_ms: Some(60_000),
+        ..WorkOrder::default()
+    };
+    let mut tries = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (network, alice, order) = (network.clone(), alice.clone(), order.clone());
+        tries.spawn(async move { network.open_work(&alice, &order).await.unwrap() });
+    }
+    let opened = tries.join_all().await;
+    assert_eq!(opened.iter().filter(|unit| !unit.duplicate).count(), 1);
+    assert!(opened.iter().all(|unit| (&unit.id, unit.seq) == (&opened[0].id, opened[0].seq)));
+    let unit = network.work(&alice, "report").await.unwrap();
+    assert_eq!((&unit["id"], &unit["executor"]), (&json!(opened[0].id), &json!("agent:bob")));
+    // To a member's own name it is nobody else's: bob's order by that name is a unit of bob's.
+    let back = network.open_work(&bob, &WorkOrder { target: "agent:alice".into(), ..order.clone() }).await.unwrap();
+    assert!(!back.duplicate && back.id != opened[0].id);
+    for (wrong, code) in [
+        (WorkOrder { target: "agent:nobody".into(), name: None, ..order.clone() }, ErrorCode::UnknownTarget),
+        (WorkOrder { name: Some(opened[0].id.clone()), ..order.clone() }, ErrorCode::InvalidEvent),
+        (WorkOrder { name: None, deadline_ms: Some(1), ..order.clone() }, ErrorCode::InvalidEvent),
+        (WorkOrder { target: "agent:alice".into(), name: None, ..order }, ErrorCode::InvalidEvent),
+    ] {
+        assert_eq!(network.open_work(&alice, &wrong).await.unwrap_err().code, code, "{wrong:?}");
     }
     node.stop().await;
 }

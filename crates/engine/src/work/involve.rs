@@ -48,6 +48,28 @@ pub(crate) fn result_again(state: &State, record: &EventRecord) -> Option<Value>
     Some(json!({ "work": { "id": id?, "state": mark.state.as_str() } }))
 }
 
+/// The answer to a message that asks for a unit (`metadata.work.open`) which its sender has asked for before by the same name: that unit.
+/// Nothing is committed for it.
+pub(crate) fn opened_before(state: &State, draft: &Draft<'_, '_>) -> Result<Option<Accepted>, Fault> {
+    if !draft.metadata.get("work").is_some_and(|raw| raw.contains("\"open\"")) {
+        return Ok(None);
+    }
+    let Some(Wish { id: Some(name), opens: true, .. }) = Wish::read(&draft.metadata)? else { return Ok(None) };
+    if name.starts_with(super::open::ID_PREFIX) {
+        let text = format!(
+            "names that begin with {} are the network's: a unit that you open has a name of yours, or none",
+            super::open::ID_PREFIX
+        );
+        return Err(Fault::new(ErrorCode::InvalidEvent, text).field("metadata.work.id"));
+    }
+    let Some((_, unit)) = state.unit_called(&name, draft.member) else { return Ok(None) };
+    let named = draft.envelope.id.as_deref().unwrap_or(&unit.request_id);
+    let mut accepted =
+        Accepted { named: Some(named.into()), seq: Some(unit.request_seq), duplicate: true, ..Accepted::default() };
+    accepted.says(json!({ "work": { "id": unit.id, "state": unit.state.as_str() } }));
+    Ok(Some(accepted))
+}
+
 /// Finds out what the draft does to a unit, and marks it.
 pub(crate) fn involve(
     state: &State,

@@ -12,7 +12,7 @@ mod unit;
 mod wish;
 
 pub(crate) use expire::{completed_by_ack, expire, forget, owner_left, request_died, without_member, without_resource};
-pub(crate) use involve::{involve, result_again};
+pub(crate) use involve::{involve, opened_before, result_again};
 pub use list::UnitFilter;
 pub(crate) use open::open_call;
 pub use unit::{Alias, Artifact, Chunk, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};

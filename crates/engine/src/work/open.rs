@@ -125,6 +125,7 @@ fn begin(
 /// The executor learns the unit's id; what its requester calls it goes along.
 fn tell_executor(draft: &mut Draft<'_, '_>, wish: Wish, unit: &Unit) {
     let mut said = wish.said;
+    said.remove("open");
     said.insert("id".into(), json!(unit.id));
     if let Some(alias) = wish.id {
         said.insert("alias".into(), json!(alias));

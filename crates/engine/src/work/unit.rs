@@ -387,6 +387,12 @@ impl State {
         let no = own.or_else(|| self.work.aliases.get(&Alias::own(by?, text)).copied())?;
         Some((no, self.unit(no)?))
     }
+
+    /// A unit by the name that its requester gave it.
+    pub(crate) fn unit_called(&self, name: &str, by: MemberId) -> Option<(UnitNo, &Unit)> {
+        let no = *self.work.aliases.get(&Alias::own(by, name))?;
+        Some((no, self.unit(no)?))
+    }
 }
 
 impl Alias {

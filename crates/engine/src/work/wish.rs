@@ -15,6 +15,8 @@ pub(super) struct Wish {
     pub(super) parent: Option<String>,
     pub(super) skill: Option<String>,
     pub(super) deadline_ms: Option<Millis>,
+    /// It asks for a unit, whatever its id names: it is never a message inside one.
+    pub(super) opens: bool,
     /// All that was said, as it goes on to the executor.
     pub(super) said: Map<String, Value>,
 }
@@ -52,12 +54,18 @@ impl Wish {
                 Some(ms.ok_or_else(|| bad("metadata.work.deadline_ms", &what))?)
             }
         };
+        let opens = match said.get("open") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(opens)) => *opens,
+            Some(_) => return Err(bad("metadata.work.open", "is true or false")),
+        };
         Ok(Some(Wish {
             id: text("id")?,
             context: text("context")?,
             parent: text("parent")?,
             skill: text("skill")?,
             deadline_ms,
+            opens,
             said,
         }))
     }

@@ -80,6 +80,40 @@ fn a_request_is_opened_done_and_told() {
 }
 
 #[test]
+fn a_unit_that_is_opened_by_name_is_opened_once() {
+    let mut world = three();
+    let id = open(&mut world, "agent:a", "agent:b", json!({ "id": "report", "open": true }));
+    let (request, head) = (unit(&world, &id).request_seq, world.head());
+    let metadata: Value = serde_json::from_str(world.events[&head].event.metadata()).unwrap();
+    assert_eq!(metadata["work"], json!({ "id": id, "alias": "report" }), "the executor is not told how it was opened");
+    // Again, to anybody: it is the same unit, and nothing is committed.
+    for target in ["agent:b", "agent:c"] {
+        let again = world.emit("agent:a", ask(target, json!({ "id": "report", "open": true }))).unwrap();
+        assert_eq!((again.duplicate, again.seq), (true, Some(request)));
+        assert_eq!(again.result.unwrap()["work"], json!({ "id": id, "state": "submitted" }));
+        assert_eq!(world.head(), head);
+    }
+    // Without saying so it is a message inside the unit, as ever.
+    assert!(!world.emit("agent:a", ask("agent:b", json!({ "id": "report" }))).unwrap().duplicate);
+    assert_ne!(world.head(), head);
+    // Names are each requester's own; without one every request is a unit.
+    let other = open(&mut world, "agent:c", "agent:b", json!({ "id": "report", "open": true }));
+    let (one, two) = (json!({ "open": true }), json!({ "open": true }));
+    let unnamed = [open(&mut world, "agent:a", "agent:b", one), open(&mut world, "agent:a", "agent:b", two)];
+    assert!(other != id && unnamed[0] != unnamed[1]);
+    // An ended unit keeps its name as long as it is known.
+    world.emit("agent:b", update(&id, "completed")).unwrap();
+    let again = world.emit("agent:a", ask("agent:b", json!({ "id": "report", "open": true }))).unwrap();
+    assert_eq!((again.duplicate, &again.result.unwrap()["work"]["state"]), (true, &json!("completed")));
+    for (work, field) in
+        [(json!({ "open": 1 }), "metadata.work.open"), (json!({ "open": true, "id": id }), "metadata.work.id")]
+    {
+        let fault = world.emit("agent:a", ask("agent:b", work)).unwrap_err();
+        assert_eq!((fault.wire_code(), &fault.details.as_ref().unwrap()["field"]), ("invalid_event", &json!(field)));
+    }
+}
+
+#[test]
 fn every_move_of_the_table_on_the_wire() {
     let paths: [(&str, &[&str]); 8] = [
         ("submitted", &[]),
