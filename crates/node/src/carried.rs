@@ -41,13 +41,13 @@ pub struct Outsider {
     pub channels: Vec<String>,
 }
 
-/// An event for a carried member.
+/// An event for a carried member, which is sent again until it is acked.
 #[derive(Debug, Clone)]
 pub struct CarriedDelivery {
     /// The event.
     pub event: Event,
-    /// How often it was sent; none if no ack is expected.
-    pub attempt: Option<u32>,
+    /// How often it was sent, this time included.
+    pub attempt: u32,
 }
 
 /// What a face hears of the members it carries.
@@ -60,7 +60,7 @@ pub enum CarriedNews {
         /// In order.
         deliveries: Vec<CarriedDelivery>,
     },
-    /// Something for one of them that is never stored.
+    /// Something for one of them that expects no ack: it is never stored, or sent at most once.
     Signal {
         /// For whom.
         recipient: Box<str>,
@@ -154,8 +154,7 @@ impl Carried {
                         break;
                     };
                     for record in records {
-                        let attempt = rest.iter().find(|a| a.seq == record.event.seq).filter(|a| a.tracked);
-                        let attempt = attempt.map(|a| a.attempt);
+                        let attempt = rest.iter().find(|a| a.seq == record.event.seq).map_or(1, |a| a.attempt);
                         found.push(CarriedDelivery { event: record.event.clone(), attempt });
                     }
                     at += looked_at.max(1);
@@ -166,7 +165,7 @@ impl Carried {
         };
         Some(match self.current.take()? {
             Item::Mail { recipient, .. } => CarriedNews::Mail { recipient, deliveries },
-            Item::Signal { recipient, event } => CarriedNews::Signal { recipient, event },
+            Item::Signal { recipient, event, .. } => CarriedNews::Signal { recipient, event },
             Item::Gone { recipient } => CarriedNews::Gone { recipient },
             Item::Ended(code) => CarriedNews::Ended(code),
         })

@@ -245,7 +245,7 @@ pub(crate) enum Command {
     Fact {
         face: FaceName,
         key: Box<str>,
-        reply: oneshot::Sender<Option<Box<str>>>,
+        reply: oneshot::Sender<Result<Option<Box<str>>, Fault>>,
     },
     /// Facts of a face.
     Facts {
@@ -253,7 +253,7 @@ pub(crate) enum Command {
         prefix: Box<str>,
         after: Option<Box<str>>,
         limit: usize,
-        reply: oneshot::Sender<FactPage>,
+        reply: oneshot::Sender<Result<FactPage, Fault>>,
     },
     /// A change of a fact.
     ChangeFact {

@@ -26,13 +26,13 @@ impl Facts {
     /// What a fact says, as JSON text.
     pub async fn get(&self, key: &str) -> Result<Option<Box<str>>, Fault> {
         let (face, key) = (self.face.clone(), key.into());
-        self.network.ask(|reply| Command::Fact { face, key, reply }).await
+        self.network.ask(|reply| Command::Fact { face, key, reply }).await?
     }
 
     /// Facts whose keys begin with a prefix, in the order of their keys, after one of them.
     pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<FactPage, Fault> {
         let (face, prefix, after) = (self.face.clone(), prefix.into(), after.map(Into::into));
-        self.network.ask(|reply| Command::Facts { face, prefix, after, limit, reply }).await
+        self.network.ask(|reply| Command::Facts { face, prefix, after, limit, reply }).await?
     }
 
     /// Sets a fact to one JSON value.

@@ -73,8 +73,8 @@ enum Then {
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
     Changed(oneshot::Sender<Result<bool, Fault>>, bool),
-    Fact(oneshot::Sender<Option<Box<str>>>, Option<Box<str>>),
-    Facts(oneshot::Sender<FactPage>, FactPage),
+    Fact(oneshot::Sender<Result<Option<Box<str>>, Fault>>, Option<Box<str>>),
+    Facts(oneshot::Sender<Result<FactPage, Fault>>, FactPage),
     Hash(oneshot::Sender<(u64, [u8; 32])>, [u8; 32]),
     Save(oneshot::Sender<StateAt>, Vec<u8>),
 }
@@ -579,7 +579,8 @@ impl Task {
             // Answers came and wait for the next batch.
             return Some(Duration::ZERO);
         }
-        if self.sessions.carried.has_work() {
+        // While a batch is on its way, its end is what hands mail over.
+        if self.flights.is_empty() && self.sessions.carried.has_work() {
             return Some(Duration::ZERO);
         }
         let deadline = self.engine.next_deadline(self.ticked_at);

@@ -1,6 +1,12 @@
 //! A face that carries outside members: they are seen with `via`, receive in order, are sent what they did not ack again after a restart,
 //! their mail dies by its time, and they take no name that somebody here has.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests"
+)]
 
 use rialto_model::limits::{CARRIED_MEMBERS_MAX, CARRIED_UNACKED_MAX, CARRIED_WINDOW};
 use rialto_model::network::{Policy, Preset};
@@ -67,7 +73,7 @@ async fn next(carried: &mut Carried) -> CarriedNews {
 async fn mail(carried: &mut Carried) -> (String, Vec<(u64, u32)>) {
     match next(carried).await {
         CarriedNews::Mail { recipient, deliveries } => {
-            let list = deliveries.iter().map(|d| (d.event.seq, d.attempt.unwrap_or(0))).collect();
+            let list = deliveries.iter().map(|d| (d.event.seq, d.attempt)).collect();
             (recipient.into(), list)
         }
         other => panic!("{other:?}"),
@@ -158,7 +164,7 @@ async fn what_was_not_acked_comes_again_in_time_and_after_a_power_cut() {
         }
     });
     let CarriedNews::Mail { deliveries, .. } = again.await.unwrap() else { panic!("mail is sent again") };
-    assert_eq!(deliveries.iter().map(|d| (d.event.seq, d.attempt)).collect::<Vec<_>>(), [(sent[1], Some(2))]);
+    assert_eq!(deliveries.iter().map(|d| (d.event.seq, d.attempt)).collect::<Vec<_>>(), [(sent[1], 2)]);
     // Whoever carries next for the face takes over; what is not acked is sent to it.
     let mut second = network.carry(agh()).await.unwrap();
     assert!(matches!(next(&mut carried).await, CarriedNews::Ended(ErrorCode::SessionRevoked)));
@@ -318,5 +324,33 @@ async fn a_face_that_acks_nothing_is_sent_a_bounded_number() {
         assert_eq!(list, [(seq, 1)]);
         assert!(served.insert(recipient.clone()), "{recipient} was served twice");
         carried.ack(&recipient, vec![seq]).await.unwrap();
+    }
+}
+
+/// What is sent at most once comes to whoever listens then, and is not asked for again.
+#[tokio::test]
+async fn at_most_once_is_sent_when_it_comes() {
+    let node = Node::over(Arc::new(MemoryStore::default()), None, false).await.unwrap();
+    let wish = CreateNetwork {
+        policy: Policy::Open,
+        delivery: rialto_model::network::Delivery::AtMostOnce,
+        ..CreateNetwork::named("main", Preset::Plain)
+    };
+    let network = node.create_network(wish).await.unwrap().0;
+    let alice = join(&network, "agent:alice").await;
+    let mut carried = network.carry(agh()).await.unwrap();
+    carried.bring(&outsider("agent:peer")).await.unwrap();
+    let seq = say(&network, &alice, "agent:peer", 0).await;
+    match next(&mut carried).await {
+        CarriedNews::Signal { recipient, event } => assert_eq!((&*recipient, event.seq), ("agent:peer", seq)),
+        other => panic!("{other:?}"),
+    }
+    drop(carried);
+    say(&network, &alice, "agent:peer", 1).await;
+    let mut carried = network.carry(agh()).await.unwrap();
+    let last = say(&network, &alice, "agent:peer", 2).await;
+    match next(&mut carried).await {
+        CarriedNews::Signal { event, .. } => assert_eq!(event.seq, last),
+        other => panic!("{other:?}"),
     }
 }

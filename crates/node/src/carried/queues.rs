@@ -8,10 +8,11 @@
 use crate::delivery::{Attempt, RETRY_MS, backoff};
 use crate::window::{Sent, Window};
 use rialto_engine::{EventRecord, Route, State, StreamKey};
-use rialto_model::limits::{CARRIED_UNACKED_MAX, CARRIED_WINDOW};
+use rialto_model::limits::{CARRIED_UNACKED_MAX, CARRIED_WINDOW, OUTBOX_BYTES_MAX};
 use rialto_model::{ErrorCode, Event, FaceName, Millis, Seq};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -23,12 +24,25 @@ const MEMBERS_PER_TURN: usize = 256;
 pub(crate) enum Item {
     /// Mail of a member, to be read from the store.
     Mail { recipient: Box<str>, attempts: Vec<Attempt> },
-    /// What is never stored, for one member.
-    Signal { recipient: Box<str>, event: Arc<Event> },
+    /// What expects no ack, for one member.
+    Signal { recipient: Box<str>, event: Arc<Event>, _held: HeldBytes },
     /// No member any more.
     Gone { recipient: Box<str> },
     /// Nothing follows.
     Ended(ErrorCode),
+}
+
+/// Bytes of a signal that waits for the face; they are counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 /// How many items may wait for a face: mail, its repetitions, and signals.
@@ -64,6 +78,8 @@ struct FaceQueue {
     windows: BTreeMap<u32, Window>,
     /// Events in all windows.
     unacked: usize,
+    /// Bytes of the signals that wait for it.
+    held: Arc<AtomicUsize>,
     /// It did not take what it was sent; it is tried again with the next tick.
     stalled: bool,
 }
@@ -111,6 +127,15 @@ impl FaceQueue {
         }
     }
 
+    /// Hands over what expects no ack, unless too much of that waits already.
+    fn signal(&self, recipient: Box<str>, event: Arc<Event>) {
+        let bytes = event.weight();
+        let held = HeldBytes { all: self.held.clone(), bytes };
+        if self.held.fetch_add(bytes, Ordering::AcqRel) + bytes <= OUTBOX_BYTES_MAX / 2 {
+            let _ = self.out.try_send(Item::Signal { recipient, event, _held: held });
+        }
+    }
+
     /// Changes a member's window and counts what is left in it.
     fn with_window(&mut self, member: u32, change: impl FnOnce(&mut Window)) {
         let Some(window) = self.windows.get_mut(&member) else { return };
@@ -132,8 +157,15 @@ pub(crate) struct CarriedQueues {
 impl CarriedQueues {
     /// A face takes the mail of the members it carries from here on; one that did so before hears that it ended.
     pub(crate) fn attach(&mut self, face: FaceName, connection: u64, out: mpsc::Sender<Item>, state: &State) {
-        let mut queue =
-            FaceQueue { connection, out, due: Due::default(), windows: BTreeMap::new(), unacked: 0, stalled: false };
+        let mut queue = FaceQueue {
+            connection,
+            out,
+            due: Due::default(),
+            windows: BTreeMap::new(),
+            unacked: 0,
+            held: Arc::default(),
+            stalled: false,
+        };
         state.carried_by(&face).into_iter().flatten().for_each(|member| queue.due.add(*member));
         if let Some(mut before) = self.faces.insert(face, queue) {
             before.send(Item::Ended(ErrorCode::SessionRevoked));
@@ -167,8 +199,7 @@ impl CarriedQueues {
                 if tracked {
                     queue.due.add(member);
                 } else if let Some(m) = state.member(member).filter(|_| state.was_sent(member, &record.route, seq)) {
-                    let attempts = vec![Attempt { seq, attempt: 1, tracked: false }];
-                    queue.send(Item::Mail { recipient: m.address.clone(), attempts });
+                    queue.signal(m.address.clone(), Arc::new(record.event.clone()));
                 }
             });
         }
@@ -178,7 +209,7 @@ impl CarriedQueues {
     pub(crate) fn signal(&mut self, state: &State, event: &Arc<Event>, route: &Route) {
         let Some(StreamKey::Inbox(member)) = route.stream else { return };
         let Some((queue, recipient)) = self.queue_of(state, member) else { return };
-        let _ = queue.out.try_send(Item::Signal { recipient, event: event.clone() });
+        queue.signal(recipient, event.clone());
     }
 
     /// A member is no member any more.

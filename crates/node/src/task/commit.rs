@@ -277,10 +277,10 @@ impl Task {
                 let _ = reply.send(Ok(changed));
             }
             Then::Fact(reply, fact) => {
-                let _ = reply.send(fact);
+                let _ = reply.send(Ok(fact));
             }
             Then::Facts(reply, page) => {
-                let _ = reply.send(page);
+                let _ = reply.send(Ok(page));
             }
             Then::Hash(reply, hash) => {
                 let _ = reply.send((self.last_lsn, hash));

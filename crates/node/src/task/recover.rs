@@ -70,8 +70,8 @@ impl Task {
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Latest(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Changed(reply, _) => drop(reply.send(Err(fault()))),
-                Then::Fact(reply, _) => drop(reply),
-                Then::Facts(reply, _) => drop(reply),
+                Then::Fact(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Facts(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Hash(reply, _) => drop(reply),
                 Then::Save(reply, _) => drop(reply),
                 Then::Answers(reply, mut answers, _) => {
@@ -240,6 +240,8 @@ impl Task {
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Carry { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ChangeFact { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Fact { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Facts { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ModPort { name, asks } => self.checks.connect(name, asks),
                 Command::Shown { .. }
@@ -248,8 +250,6 @@ impl Task {
                 | Command::Hash { .. }
                 | Command::Save { .. }
                 | Command::Contents { .. }
-                | Command::Fact { .. }
-                | Command::Facts { .. }
                 | Command::Watch { .. }
                 | Command::Forget { .. }
                 | Command::Snapshot { .. }
