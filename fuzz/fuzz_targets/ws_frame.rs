@@ -1,9 +1,9 @@
 //! WebSocket frames of clients: however the bytes are cut, the same texts come out, with the same verdict.
-//! The decoder is the face's own, whose sources are taken in as they are: it has no other reader.
+//! The decoder is taken in by its sources, as it is.
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "only the decoder is fuzzed")]
-#[path = "../../crates/faces/openagents/src/ws/codec.rs"]
+#[path = "../../crates/carrier/src/websocket/codec.rs"]
 mod codec;
 
 use codec::{Broken, Decoder, Item};

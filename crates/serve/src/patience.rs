@@ -12,7 +12,7 @@ use axum::http::{Request, Response, StatusCode, Version, header};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
-use rialto_openagents::Beneath;
+use rialto_carrier::websocket::socket::Beneath;
 use std::future::Future;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -513,7 +513,7 @@ where
 mod tests {
     use super::*;
     use http_body_util::{BodyExt as _, Full};
-    use rialto_openagents::Standing;
+    use rialto_carrier::Standing;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const PATIENCE: Patience = Patience {

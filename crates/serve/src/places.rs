@@ -4,8 +4,8 @@
 //! one of them that came first leaves for the one that comes: a crowd that only holds places loses them to whoever wants one, and who shows
 //! a credential keeps its own.
 
+use rialto_carrier::Standing;
 use rialto_model::limits;
-use rialto_openagents::Standing;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

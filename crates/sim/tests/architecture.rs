@@ -24,15 +24,16 @@ const SIM: &str = "rialto-sim";
 const FACES: &str = "faces";
 
 /// Which room may depend on which. The binary may know every room, and so may `sim`; nobody may know `sim`.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("rialto-model", &[]),
     ("rialto-engine", &["rialto-model"]),
     ("rialto-identity", &["rialto-model"]),
     ("rialto-store", &["rialto-model"]),
     ("rialto-node", &["rialto-engine", "rialto-identity", "rialto-store", "rialto-model"]),
-    (FACES, &["rialto-node", "rialto-model"]),
-    ("rialto-serve", &[FACES, "rialto-node", "rialto-model"]),
-    ("rialto-mesh", &[FACES, "rialto-node", "rialto-model"]),
+    ("rialto-carrier", &["rialto-node", "rialto-model"]),
+    (FACES, &["rialto-carrier", "rialto-node", "rialto-model"]),
+    ("rialto-serve", &[FACES, "rialto-carrier", "rialto-node", "rialto-model"]),
+    ("rialto-mesh", &["rialto-node", "rialto-model"]),
     ("rialto-client", &["rialto-model"]),
     ("rialto-bench", &["rialto-node", "rialto-model"]),
 ];

@@ -666,6 +666,6 @@ fn the_registry_is_the_documented_one() {
     assert_eq!(ours, documented);
     for code in ErrorCode::ALL {
         let (http, retryable) = self::documented(code.as_str());
-        assert_eq!((rialto_openagents::error::statuses(*code).0, code.retryable()), (http, retryable), "{code}");
+        assert_eq!((rialto_carrier::status::http_status(*code), code.retryable()), (http, retryable), "{code}");
     }
 }

@@ -196,8 +196,8 @@ fn network_name(text: String) -> Result<String, String> {
     Ok(text)
 }
 
-fn proxies(list: Vec<String>) -> Result<Vec<rialto_openagents::Subnet>, String> {
-    list.iter().map(|text| text.parse().map_err(|e: rialto_openagents::BadSubnet| e.to_string())).collect()
+fn proxies(list: Vec<String>) -> Result<Vec<rialto_carrier::Subnet>, String> {
+    list.iter().map(|text| text.parse().map_err(|e: rialto_carrier::BadSubnet| e.to_string())).collect()
 }
 
 fn mod_names(list: Vec<String>) -> Result<Vec<String>, String> {

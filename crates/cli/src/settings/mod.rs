@@ -83,7 +83,7 @@ pub(crate) struct Server {
     pub(crate) public_url: Option<String>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
-    pub(crate) trusted_proxies: Vec<rialto_openagents::Subnet>,
+    pub(crate) trusted_proxies: Vec<rialto_carrier::Subnet>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) insecure: bool,

@@ -1,13 +1,13 @@
 //! The operator's calls (sheet sections 14 and 18) and the browser link.
 
 use crate::app::App;
-use crate::ask::{Desk, object};
-use crate::error::Refusal;
-use crate::wire;
+use crate::ask::Desk;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::Refusal;
+use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::command::{Ledger, Look};
@@ -17,15 +17,11 @@ use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-pub(crate) fn bad(field: &str, what: &str) -> Fault {
-    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
-}
-
 /// A member of the body that is one of a fixed set of words.
 fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
     match body.get(key) {
         None | Some(Value::Null) => Ok(default),
-        Some(value) => value.as_str().and_then(read).ok_or_else(|| bad(key, "not one of the allowed values")),
+        Some(value) => value.as_str().and_then(read).ok_or_else(|| invalid_field(key, "not one of the allowed values")),
     }
 }
 
@@ -34,19 +30,19 @@ pub(crate) async fn list(desk: Desk) -> Result<Response, Refusal> {
     for network in desk.app.node.networks() {
         out.push(network.look(&desk.caller, Look::Operator(Ledger::Network)).await?);
     }
-    Ok(wire::ok(&json!({ "networks": out })))
+    Ok(answer::ok(&json!({ "networks": out })))
 }
 
 pub(crate) async fn create(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
-    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| bad("name", "is required"))?;
+    let body = json_object(&body)?;
+    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| invalid_field("name", "is required"))?;
     let profile = word(&body, "profile", Preset::Plain, Preset::from_wire)?;
     let mods = match body.get("mods") {
         None | Some(Value::Null) => None,
         Some(list) => Some(
             list.as_array()
                 .and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>())
-                .ok_or_else(|| bad("mods", "is a list of names"))?,
+                .ok_or_else(|| invalid_field("mods", "is a list of names"))?,
         ),
     };
     for name in mods.iter().flatten() {
@@ -73,7 +69,7 @@ pub(crate) async fn create(desk: Desk, body: Bytes) -> Result<Response, Refusal>
         map.insert("token".into(), json!(token.expose()));
     }
     network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.create", Some(settings.name))).await?;
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }
 
 pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
@@ -81,7 +77,7 @@ pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
 }
 
 pub(crate) async fn change(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let patch = object(&body)?;
+    let patch = json_object(&body)?;
     if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), desk.network())
         && desk.app.node.network(name).is_some_and(|other| other.id() != this.id())
     {
@@ -96,9 +92,9 @@ pub(crate) async fn tokens(desk: Desk) -> Result<Response, Refusal> {
 
 /// The member a token is made for, given as a bare name or an address: an agent's bare name, else the address.
 fn speaker(text: &str) -> Result<String, Refusal> {
-    let address = Address::parse(text).map_err(|e| bad("agent", &e.to_string()))?;
+    let address = Address::parse(text).map_err(|e| invalid_field("agent", &e.to_string()))?;
     if !address.is_principal() || address.is_foreign() {
-        return Err(bad("agent", "nobody can speak as this").into());
+        return Err(invalid_field("agent", "nobody can speak as this").into());
     }
     let name = address.as_str().strip_prefix("agent:").unwrap_or(address.as_str());
     Ok(name.to_owned())
@@ -106,18 +102,18 @@ fn speaker(text: &str) -> Result<String, Refusal> {
 
 pub(crate) async fn new_token(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let network = desk.network()?;
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
     let role = match text("role") {
         None => None,
-        Some(role) => Some(Role::from_wire(&role).ok_or_else(|| bad("role", "master, member or observer"))?),
+        Some(role) => Some(Role::from_wire(&role).ok_or_else(|| invalid_field("role", "master, member or observer"))?),
     };
     let expires_at = body.get("expires_at").and_then(Value::as_u64);
     let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
     let (secret, token) = desk.app.node.make_token(text("label"), role, agent, expires_at)?;
     let label = token.label.clone();
     network.act(&desk.caller, desk.client.place(), AdminOp::AddToken(token)).await?;
-    Ok(wire::ok(&json!({ "token": secret.expose(), "label": label })))
+    Ok(answer::ok(&json!({ "token": secret.expose(), "label": label })))
 }
 
 pub(crate) async fn revoke_token(desk: Desk) -> Result<Response, Refusal> {
@@ -139,18 +135,18 @@ pub(crate) async fn group(desk: Desk) -> Result<Response, Refusal> {
         .flatten()
         .find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
     match found {
-        Some(group) => Ok(wire::ok(group)),
+        Some(group) => Ok(answer::ok(group)),
         None => Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")).into()),
     }
 }
 
 pub(crate) async fn set_group(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let members = body
         .get("members")
         .and_then(Value::as_array)
         .map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
-    let members = members.flatten().ok_or_else(|| bad("members", "is a list of addresses"))?;
+    let members = members.flatten().ok_or_else(|| invalid_field("members", "is a list of addresses"))?;
     let name = desk.named("name").to_owned();
     desk.act(AdminOp::SetGroup(name, members)).await
 }
@@ -162,7 +158,7 @@ pub(crate) async fn delete_group(desk: Desk) -> Result<Response, Refusal> {
 
 /// `PATCH …/members/{address}` {role?, mute?, unmute?, dnd?, name?}.
 pub(crate) async fn change_member(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let address = desk.named("address").to_owned();
     let wishes = Wishes::from_json(&body)?;
     let wanted = wishes != Wishes::default();
@@ -170,7 +166,7 @@ pub(crate) async fn change_member(desk: Desk, body: Bytes) -> Result<Response, R
         None | Some(Value::Null) if wanted => None,
         role => {
             let role = role.and_then(Value::as_str).and_then(Role::from_wire);
-            Some(role.ok_or_else(|| bad("role", "master, member or observer"))?)
+            Some(role.ok_or_else(|| invalid_field("role", "master, member or observer"))?)
         }
     };
     match (role, wanted) {
@@ -192,24 +188,25 @@ pub(crate) async fn remove_member(desk: Desk) -> Result<Response, Refusal> {
 /// `GET …/dead-letters?event_id=&recipient=&limit=`.
 pub(crate) async fn dead_letters(desk: Desk) -> Result<Response, Refusal> {
     let params = &desk.params;
-    let limit = params.get("limit").map(|text| text.parse().map_err(|_| bad("limit", "is a number"))).transpose()?;
+    let limit =
+        params.get("limit").map(|text| text.parse().map_err(|_| invalid_field("limit", "is a number"))).transpose()?;
     let (event_id, recipient) = (params.get("event_id").cloned(), params.get("recipient").cloned());
     let which = DeadLetters { event_id, recipient, limit };
-    Ok(wire::ok(&desk.network()?.dead_letters(&desk.caller, &which).await?))
+    Ok(answer::ok(&desk.network()?.dead_letters(&desk.caller, &which).await?))
 }
 
 /// `POST …/dead-letters/retry` {event_id?, recipient?, all?, limit?}.
 pub(crate) async fn retry_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let (network, which) = (desk.network()?, chosen_letters(&body)?);
     note_letters(&desk, "dead.retry", &which).await?;
-    Ok(wire::ok(&network.retry_dead_letters(&desk.caller, &which).await?))
+    Ok(answer::ok(&network.retry_dead_letters(&desk.caller, &which).await?))
 }
 
 /// `POST …/dead-letters/drop` {event_id?, recipient?, all?, limit?}.
 pub(crate) async fn drop_dead_letters(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let (network, which) = (desk.network()?, chosen_letters(&body)?);
     note_letters(&desk, "dead.drop", &which).await?;
-    Ok(wire::ok(&network.drop_dead_letters(&which).await?))
+    Ok(answer::ok(&network.drop_dead_letters(&which).await?))
 }
 
 async fn note_letters(desk: &Desk, act: &'static str, which: &DeadLetters) -> Result<(), Refusal> {
@@ -220,33 +217,33 @@ async fn note_letters(desk: &Desk, act: &'static str, which: &DeadLetters) -> Re
 
 /// Which dead letters to act on; all of them only when that is said.
 fn chosen_letters(body: &Bytes) -> Result<DeadLetters, Refusal> {
-    let body = object(body)?;
+    let body = json_object(body)?;
     let text = |key: &str| match body.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(bad(key, "is a text")),
+        Some(_) => Err(invalid_field(key, "is a text")),
     };
     let limit = match body.get("limit") {
         None | Some(Value::Null) => None,
         Some(limit) => {
             let limit = limit.as_u64().and_then(|n| usize::try_from(n).ok());
-            Some(limit.ok_or_else(|| bad("limit", "is a number"))?)
+            Some(limit.ok_or_else(|| invalid_field("limit", "is a number"))?)
         }
     };
     let which = DeadLetters { event_id: text("event_id")?, recipient: text("recipient")?, limit };
     let all = body.get("all") == Some(&Value::Bool(true));
     if which.event_id.is_none() && which.recipient.is_none() && !all {
-        return Err(bad("event_id", "or recipient is required; `all: true` means every dead letter").into());
+        return Err(invalid_field("event_id", "or recipient is required; `all: true` means every dead letter").into());
     }
     Ok(which)
 }
 
 pub(crate) async fn redact(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
     let network = desk.network()?;
-    let body = object(&body)?;
-    let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| bad("event_id", "is required"))?;
+    let body = json_object(&body)?;
+    let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| invalid_field("event_id", "is required"))?;
     desk.note("event.redact", Some(id.to_owned())).await?;
-    Ok(wire::ok(&network.redact(id).await?))
+    Ok(answer::ok(&network.redact(id).await?))
 }
 
 /// `GET …/members`: everybody with what holds the name and its sessions; never a secret.
@@ -262,15 +259,18 @@ pub(crate) async fn release_member(desk: Desk) -> Result<Response, Refusal> {
 
 /// `DELETE …/members/{address}/sessions?session=`: one, or all of them.
 pub(crate) async fn end_sessions(desk: Desk) -> Result<Response, Refusal> {
-    let number = desk.params.get("session").map(|text| text.parse().map_err(|_| bad("session", "is a number")));
+    let number =
+        desk.params.get("session").map(|text| text.parse().map_err(|_| invalid_field("session", "is a number")));
     let (address, number) = (desk.named("address").to_owned(), number.transpose()?);
     desk.act(AdminOp::EndSessions(address, number)).await
 }
 
 /// `GET …/audit?since=&actor=`.
 pub(crate) async fn audit(desk: Desk) -> Result<Response, Refusal> {
-    let since =
-        desk.params.get("since").map(|text| text.parse().map_err(|_| bad("since", "is a time in milliseconds")));
+    let since = desk
+        .params
+        .get("since")
+        .map(|text| text.parse().map_err(|_| invalid_field("since", "is a time in milliseconds")));
     let (since, actor) = (since.transpose()?.unwrap_or(0), desk.params.get("actor").cloned());
     desk.show(Ledger::Audit(since, actor)).await
 }
@@ -305,12 +305,12 @@ pub(crate) async fn browser_link(desk: Desk, headers: HeaderMap) -> Result<Respo
     if let Some(network) = desk.app.node.default_network().filter(|network| network.damage().is_none()) {
         network.act(&desk.caller, desk.client.place(), AdminOp::Noted("browser.link", None)).await?;
     }
-    Ok(wire::ok(&json!({ "url": link, "expires_in_s": CODE_LIFE.as_secs() })))
+    Ok(answer::ok(&json!({ "url": link, "expires_in_s": CODE_LIFE.as_secs() })))
 }
 
 /// `POST /v1/browser` {code}: the code works once, and yields the operator's own session in the default network.
 pub(crate) async fn browser(State(app): State<App>, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let hash = body.get("code").and_then(Value::as_str).map(sha256).unwrap_or_default();
     let known = {
         let mut codes = app.codes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -339,5 +339,5 @@ pub(crate) async fn browser(State(app): State<App>, body: Bytes) -> Result<Respo
         map.insert("role".into(), json!("master"));
         map.extend(answered.session_id.map(|session| ("session_id".to_owned(), json!(session))));
     }
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }

@@ -1,7 +1,7 @@
 //! What every handler is given: the node, and what the face was told about its place in the world.
 
-use crate::proxy::{Client, PROTO, Subnet};
 use axum::http::{HeaderMap, HeaderName, header};
+use rialto_carrier::proxy::{Client, PROTO, Subnet};
 use rialto_node::Node;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

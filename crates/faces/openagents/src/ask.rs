@@ -2,20 +2,16 @@
 //! a [`Desk`] is there only for the operator.
 
 use crate::app::App;
-use crate::auth::{self, Call, CallRequest, Params};
-use crate::error::Refusal;
-use crate::proxy::Client;
-use crate::standing::Stranger;
-use crate::wire;
-use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query};
+use crate::auth::{Call, CallRequest};
+use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
-use bytes::Bytes;
+use rialto_carrier::{Client, Params, Refusal, RequestInfo, Stranger, answer, credentials};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::command::{Ledger, Look};
 use rialto_node::{AdminOp, Caller, Network};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A request without its body.
@@ -31,21 +27,13 @@ pub(crate) struct Ask {
     pub(crate) stranger: Option<Stranger>,
 }
 
-fn malformed() -> Refusal {
-    Fault::new(ErrorCode::InvalidArgument, "the request is malformed").into()
-}
-
 impl FromRequestParts<App> for Ask {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ask, Refusal> {
-        let path = <Path<Params> as OptionalFromRequestParts<App>>::from_request_parts(parts, app).await;
-        let path = path.map_err(|_| malformed())?;
-        let Query(params) = Query::<Params>::try_from_uri(&parts.uri).map_err(|_| malformed())?;
-        let path = path.map(|Path(path)| path).unwrap_or_default();
-        let client = parts.extensions.get::<Client>().copied().unwrap_or_default();
-        let stranger = parts.extensions.get::<Stranger>().cloned();
-        Ok(Ask { app: app.clone(), path, params, headers: parts.headers.clone(), client, stranger })
+        let RequestInfo { path, params, headers, client, stranger } =
+            RequestInfo::from_request_parts(parts, app).await?;
+        Ok(Ask { app: app.clone(), path, params, headers, client, stranger })
     }
 }
 
@@ -93,7 +81,7 @@ impl Ask {
 
     /// Refuses anyone but the operator.
     pub(crate) fn operator(&self) -> Result<Arc<Caller>, Refusal> {
-        auth::operator(&self.app, &self.headers)
+        credentials::operator(&self.app.node, &self.headers)
     }
 }
 
@@ -136,12 +124,12 @@ impl Desk {
 
     /// The same as an answer.
     pub(crate) async fn show(&self, ledger: Ledger) -> Result<Response, Refusal> {
-        Ok(wire::ok(&self.read(ledger).await?))
+        Ok(answer::ok(&self.read(ledger).await?))
     }
 
     /// Does something to the network, and records that the operator did, and from where.
     pub(crate) async fn act(&self, op: AdminOp) -> Result<Response, Refusal> {
-        Ok(wire::ok(&self.done(op).await?))
+        Ok(answer::ok(&self.done(op).await?))
     }
 
     /// Records that the operator did something to the network that is not recorded otherwise.
@@ -152,19 +140,5 @@ impl Desk {
     /// The same, for an answer that says more.
     pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
         Ok(self.network()?.act(&self.caller, self.client.place(), op).await?)
-    }
-}
-
-/// A JSON object body; empty counts as `{}`.
-pub(crate) fn object(body: &Bytes) -> Result<Value, Refusal> {
-    if body.is_empty() {
-        return Ok(json!({}));
-    }
-    let value: Value =
-        serde_json::from_slice(body).map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
     }
 }

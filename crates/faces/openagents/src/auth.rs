@@ -1,20 +1,14 @@
 //! Who calls and which network is meant, from headers, query and body. Credentials are hashed here and go no further.
 
 use crate::app::App;
-use crate::error::Refusal;
-use axum::extract::Query;
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use rialto_model::trace::{TRACEPARENT, TRACESTATE};
-use rialto_model::{Address, ErrorCode, Fault, NetworkId, TraceContext};
-use rialto_node::identity::{Bearer, sha256};
+use axum::http::{HeaderMap, HeaderName};
+use rialto_carrier::credentials::{SESSION_ID, WORKSPACE_TOKEN, bearer, header_text, trace};
+use rialto_carrier::{Params, Refusal};
+use rialto_model::{Address, ErrorCode, Fault, NetworkId};
+use rialto_node::identity::sha256;
 use rialto_node::{Caller, Dialect, Network};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Query parameters of a request.
-pub(crate) type Params = BTreeMap<String, String>;
 
 /// What a call brings besides its own arguments.
 #[derive(Debug)]
@@ -28,64 +22,10 @@ pub(crate) struct Call {
 
 const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
 const NETWORK: HeaderName = HeaderName::from_static("x-network");
-const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
-const WORKSPACE_TOKEN: HeaderName = HeaderName::from_static("x-workspace-token");
-
-fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty())
-}
-
-/// The bearer of a request: `Authorization` or `X-Workspace-Token`.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
-    if let Some(value) = header(headers, AUTHORIZATION) {
-        return match Bearer::from_authorization(value) {
-            Some(Ok(Bearer::Jwt(_))) => Err(Fault::new(ErrorCode::Unsupported, "JWTs are not offered here yet")),
-            Some(Ok(bearer)) => Ok(Some(bearer.secret().sha256())),
-            Some(Err(_)) | None => {
-                Err(Fault::new(ErrorCode::Unauthenticated, "Authorization must be: Bearer <token or session id>"))
-            }
-        };
-    }
-    Ok(header(headers, WORKSPACE_TOKEN).map(sha256))
-}
-
-/// The hash of what a request shows as its bearer, session or token in the URL, if it is one that `good` knows; and the header that showed
-/// it, if it was the bearer's.
-pub(crate) fn shown<'r>(
-    headers: &'r HeaderMap,
-    uri: &Uri,
-    good: impl Fn(&[u8; 32]) -> bool,
-) -> Option<([u8; 32], Option<&'r HeaderValue>)> {
-    if let Some(hash) = bearer(headers).ok().flatten().filter(|hash| good(hash)) {
-        return Some((hash, bearer_header(headers)));
-    }
-    let session = header(headers, SESSION_ID).map(sha256).filter(|hash| good(hash));
-    let in_url = || {
-        let Query(params) = uri.query().and_then(|_| Query::<Params>::try_from_uri(uri).ok())?;
-        params.get("token").map(|token| sha256(token)).filter(|hash| good(hash))
-    };
-    session.or_else(in_url).map(|hash| (hash, None))
-}
-
-/// The header that shows the bearer.
-pub(crate) fn bearer_header(headers: &HeaderMap) -> Option<&HeaderValue> {
-    headers.get(AUTHORIZATION).or_else(|| headers.get(WORKSPACE_TOKEN))
-}
 
 /// Compat's `agent_name` is an `openagents:` name unless it says otherwise.
 pub(crate) fn compat_address(name: &str) -> String {
     if name.contains(':') { name.to_owned() } else { format!("openagents:{name}") }
-}
-
-/// The trace context of a request (W3C): one valid `traceparent`, and its `tracestate` over all lines.
-fn trace(headers: &HeaderMap) -> Option<Box<TraceContext>> {
-    let mut parents = headers.get_all(TRACEPARENT).into_iter();
-    let parent = parents.next()?.to_str().ok()?;
-    if parents.next().is_some() {
-        return None;
-    }
-    let states: Vec<&str> = headers.get_all(TRACESTATE).into_iter().filter_map(|value| value.to_str().ok()).collect();
-    TraceContext::parse(parent.trim(), Some(states.join(",").as_str()).filter(|s| !s.is_empty())).map(Box::new)
 }
 
 /// Said of a network that does not exist, and of one that the caller must not learn of.
@@ -165,12 +105,13 @@ impl<'a> CallRequest<'a> {
         // Secrets stand in headers and bodies; of a URL only where nothing else is possible.
         let body_token = in_body("token").filter(|_| compat).map(sha256);
         let bearer = bearer.or(body_token);
-        let claimed =
-            header(headers, AGENT_NAME).or(agent_name).map(|n| if compat { compat_address(n) } else { n.to_owned() });
+        let claimed = header_text(headers, AGENT_NAME)
+            .or(agent_name)
+            .map(|n| if compat { compat_address(n) } else { n.to_owned() });
         let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
-        let session = header(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
+        let session = header_text(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
         let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
-        let named = path.or_else(|| text("network")).or_else(|| header(headers, NETWORK));
+        let named = path.or_else(|| text("network")).or_else(|| header_text(headers, NETWORK));
         let network = match named {
             Some(name) => app.node.network(name).ok_or_else(no_network)?,
             None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
@@ -197,17 +138,5 @@ impl<'a> CallRequest<'a> {
             };
         }
         Ok(Call { network, caller: Arc::new(caller), compat, hidden })
-    }
-}
-
-/// Refuses anyone but the operator.
-pub(crate) fn operator(app: &App, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
-    match bearer(headers)? {
-        Some(hash) if app.node.is_operator(&hash) => Ok(Arc::new(Caller { operator: true, ..Caller::default() })),
-        Some(_) => {
-            Err(Fault::new(ErrorCode::Forbidden, "this is the operator's: show the admin secret of the run file")
-                .into())
-        }
-        None => Err(Fault::new(ErrorCode::Unauthenticated, "show the admin secret of the run file as Bearer").into()),
     }
 }

@@ -1,19 +1,16 @@
 //! Threads inside channels and direct rooms between two members.
 
-use crate::ask::{Ask, object};
-use crate::auth::Params;
-use crate::error::Refusal;
-use crate::wire;
+use crate::ask::Ask;
 use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::{Params, Refusal};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::Value;
 
 /// Cursor and size of a listing.
 pub(crate) fn listing(params: &Params) -> Result<(Option<&str>, Option<i64>), Fault> {
-    let limit = params
-        .get("limit")
-        .map(|text| text.parse().map_err(|_| Fault::new(ErrorCode::InvalidArgument, "limit: a number").field("limit")));
+    let limit = params.get("limit").map(|text| text.parse().map_err(|_| invalid_field("limit", "a number")));
     Ok((params.get("before").map(String::as_str).filter(|text| !text.is_empty()), limit.transpose()?))
 }
 
@@ -22,13 +19,13 @@ pub(crate) async fn threads(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let channel = ask.params.get("channel").filter(|name| !name.is_empty()).cloned();
     let (before, limit) = listing(&ask.params)?;
-    Ok(wire::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
+    Ok(answer::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
 }
 
 /// `GET /v1/threads/{channel}/{thread}`.
 pub(crate) async fn thread(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(
+    Ok(answer::ok(
         &call.network.thread(&call.caller, ask.named("channel").to_owned(), ask.named("thread").to_owned()).await?,
     ))
 }
@@ -37,12 +34,12 @@ pub(crate) async fn thread(ask: Ask) -> Result<Response, Refusal> {
 pub(crate) async fn rooms(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let (before, limit) = listing(&ask.params)?;
-    Ok(wire::ok(&call.network.rooms(&call.caller, before, limit).await?))
+    Ok(answer::ok(&call.network.rooms(&call.caller, before, limit).await?))
 }
 
 /// `POST /v1/rooms` {peer, channel?}.
 pub(crate) async fn open_room(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let payload = object(&body)?;
+    let payload = json_object(&body)?;
     let call = ask.call_with(&payload)?;
     let text = |key: &str| match payload.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -51,17 +48,17 @@ pub(crate) async fn open_room(ask: Ask, body: Bytes) -> Result<Response, Refusal
     };
     let missing = || Fault::new(ErrorCode::InvalidArgument, "peer names the other member").field("peer");
     let peer = text("peer")?.ok_or_else(missing)?;
-    Ok(wire::ok(&call.network.open_room(&call.caller, peer, text("channel")?).await?))
+    Ok(answer::ok(&call.network.open_room(&call.caller, peer, text("channel")?).await?))
 }
 
 /// `GET /v1/rooms/{id}`.
 pub(crate) async fn room(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.room(&call.caller, ask.named("id").to_owned()).await?))
+    Ok(answer::ok(&call.network.room(&call.caller, ask.named("id").to_owned()).await?))
 }
 
 /// `GET /v1/events/conversations`.
 pub(crate) async fn direct(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.conversations(&call.caller).await?))
+    Ok(answer::ok(&call.network.conversations(&call.caller).await?))
 }

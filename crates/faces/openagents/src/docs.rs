@@ -2,11 +2,12 @@
 
 use crate::app::App;
 use crate::auth::CallRequest;
-use crate::error::{Refusal, statuses};
 use crate::ops::{Access, OPS, Op, scoped_path};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use rialto_carrier::Refusal;
+use rialto_carrier::status::{grpc_status, http_status};
 use rialto_model::ErrorCode;
 use rialto_node::Network;
 use serde_json::{Map, Value, json};
@@ -78,7 +79,7 @@ pub fn openapi_json() -> Value {
     }
     let codes: Vec<Value> = ErrorCode::ALL
         .iter()
-        .map(|c| json!({ "code": c.as_str(), "http": statuses(*c).0, "grpc": statuses(*c).1, "retryable": c.retryable() }))
+        .map(|c| json!({ "code": c.as_str(), "http": http_status(*c), "grpc": grpc_status(*c), "retryable": c.retryable() }))
         .collect();
     json!({
         "openapi": "3.1.0",

@@ -4,13 +4,8 @@
 //! Not here: what the operations do (`ops` has the table).
 
 use crate::app::{App, FaceConfig};
-use crate::auth::{self, Call, CallRequest, Params};
-use crate::body::{Arriving, Bodies, Payer, Unread, Use};
-use crate::error::Refusal;
+use crate::auth::{Call, CallRequest};
 use crate::events;
-use crate::proxy::{self, Client};
-use crate::standing::{Standing, Stranger};
-use crate::unread::UnreadAnswers;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Query;
@@ -18,6 +13,12 @@ use axum::http::{HeaderValue, Method, Request, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use hyper::body::{Body as _, Incoming};
+use rialto_carrier::answer::too_large;
+use rialto_carrier::body::{Arriving, Bodies, Payer, Unread, Use};
+use rialto_carrier::proxy::{self, Client};
+use rialto_carrier::standing::{Standing, Stranger};
+use rialto_carrier::unread::UnreadAnswers;
+use rialto_carrier::{Params, Refusal, credentials};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Caller;
 use std::collections::HashSet;
@@ -72,13 +73,13 @@ impl Door {
     /// The hash of the credential a request shows, if somebody here has given it out.
     fn holder(&self, request: &Request<Incoming>) -> Option<[u8; 32]> {
         let headers = request.headers();
-        if let (Some(standing), Some(shown)) = (&self.standing, auth::bearer_header(headers))
+        if let (Some(standing), Some(shown)) = (&self.standing, credentials::bearer_header(headers))
             && let Some(hash) = standing.holder(shown)
         {
             return Some(hash);
         }
         let good = |hash: &[u8; 32]| self.app.node.knows(hash) || self.proved.contains(hash);
-        let (hash, shown) = auth::shown(headers, request.uri(), good)?;
+        let (hash, shown) = credentials::shown(headers, request.uri(), good)?;
         if let Some(standing) = &self.standing {
             standing.prove_holder(shown, hash);
         }
@@ -88,7 +89,7 @@ impl Door {
     /// The session a request shows, if it is one that has to be asked for: its network knows it, and is asked once.
     fn session_to_ask(&self, request: &Request<Incoming>) -> Option<Call> {
         let headers = request.headers();
-        auth::shown(headers, request.uri(), |_| true)?;
+        credentials::shown(headers, request.uri(), |_| true)?;
         let Query(params) = Query::<Params>::try_from_uri(request.uri()).ok()?;
         CallRequest::new(&self.app, headers).params(&params).path(scope(request)).query_token().call().ok()
     }
@@ -349,11 +350,6 @@ fn in_our_words(response: Response) -> Response {
         *ours.status_mut() = status;
     }
     ours
-}
-
-/// The refusal of a body that is too large.
-pub(crate) fn too_large() -> Refusal {
-    Fault::new(ErrorCode::TooLarge, format!("a body is at most {} bytes", limits::BATCH_BYTES_MAX)).into()
 }
 
 /// A host and its port, as RFC 3986 has them in a URL: a name, an IPv4 address or an IPv6 one in brackets, and a number. Nothing else is

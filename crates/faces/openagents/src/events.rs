@@ -1,11 +1,8 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
 use crate::app::App;
-use crate::ask::{Ask, object};
-use crate::auth::{Call, CallRequest, Params};
-use crate::body::Unread;
-use crate::error::Refusal;
-use crate::unread;
+use crate::ask::Ask;
+use crate::auth::{Call, CallRequest};
 use crate::wire;
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
@@ -13,6 +10,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
+use rialto_carrier::answer::{self, json_object};
+use rialto_carrier::body::Unread;
+use rialto_carrier::long_poll::{LongPoll, wait_seconds};
+use rialto_carrier::{Params, Refusal, unread};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
 use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer};
@@ -142,7 +143,7 @@ async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -
     let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
     let mut response = accepted.response.as_ref().map(|e| e.json());
     if let Some(query) = &answered.query {
-        let result = unread::page(&call, query).await?;
+        let result = unread::page(&call.network, &call.caller, query).await?;
         let page = wire::page_json(&result, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
@@ -186,24 +187,12 @@ async fn batch(
             Err(fault) => json!({ "id": a.event_id(), "ok": false, "error": fault.payload(a.event_id()) }),
         })
         .collect();
-    Ok(wire::ok(&json!({ "results": results })))
-}
-
-/// `wait` in seconds, within bounds.
-pub(crate) fn wait_seconds(params: &Params) -> Result<Option<Duration>, Refusal> {
-    let Some(text) = params.get("wait") else { return Ok(None) };
-    let seconds: f64 =
-        text.parse().ok().filter(|s| (0.0..=limits::WAIT_SECONDS_MAX as f64).contains(s)).ok_or_else(|| {
-            Fault::new(ErrorCode::InvalidArgument, format!("wait is 0 to {} seconds", limits::WAIT_SECONDS_MAX))
-                .field("wait")
-        })?;
-    Ok(Some(Duration::from_secs_f64(seconds)))
+    Ok(answer::ok(&json!({ "results": results })))
 }
 
 /// Waits for the first event that answers `id`; none in time is no error.
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
-    let deadline = tokio::time::Instant::now() + wait;
-    let mut head = call.network.head();
+    let mut poll = LongPoll::new(&call.network, Some(wait));
     let view = if call
         .network
         .look(&call.caller, Look::Profile)
@@ -217,7 +206,7 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
     };
     let mut after = seq;
     loop {
-        let seen = *head.borrow_and_update();
+        let seen = poll.begin_read();
         let query = Query {
             after: Some(format!("seq:{after}")),
             limit: Some(1),
@@ -234,7 +223,7 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
         if seen > after {
             continue;
         }
-        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+        if !poll.is_worth_another().await {
             return Ok(None);
         }
     }
@@ -264,7 +253,7 @@ pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
     query.asks = true;
     let view = query.view.unwrap_or(View::Log);
     let result = read(&call, &query, wait).await?;
-    Ok(wire::ok_raw(&wire::page_json(&result, view == View::Inbox && result.tracked)))
+    Ok(answer::ok_raw(&wire::page_json(&result, view == View::Inbox && result.tracked)))
 }
 
 /// For an identified member `after=X` acks its deliveries up to X that match the same filters.
@@ -280,16 +269,12 @@ pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> R
 }
 
 pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
-    let deadline = wait.map(|w| tokio::time::Instant::now() + w);
-    let mut head = call.network.head();
+    let mut poll = LongPoll::new(&call.network, wait);
     loop {
-        head.borrow_and_update();
-        let result = unread::page(call, query).await?;
+        poll.begin_read();
+        let result = unread::page(&call.network, &call.caller, query).await?;
         let nothing = result.events.is_empty() && result.checks.is_empty() && !result.has_more;
-        let Some(deadline) = deadline.filter(|_| nothing) else {
-            return Ok(result);
-        };
-        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+        if !nothing || !poll.is_worth_another().await {
             return Ok(result);
         }
     }
@@ -297,7 +282,7 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
 
 /// `POST /v1/ack` {ids | up_to}.
 pub(crate) async fn ack(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let payload = object(&body)?;
+    let payload = json_object(&body)?;
     let call = ask.call_with(&payload)?;
     let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
     let ids = match payload.get("ids") {
@@ -312,13 +297,13 @@ pub(crate) async fn ack(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         return Err(bad().into());
     }
     let acked = call.network.ack(&call.caller, ids, up_to).await?;
-    Ok(wire::ok(&json!({ "acked": acked })))
+    Ok(answer::ok(&json!({ "acked": acked })))
 }
 
 /// `GET /v1/events/{id}/explain`.
 pub(crate) async fn explain(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.explain(&call.caller, ask.named("id")).await?))
+    Ok(answer::ok(&call.network.explain(&call.caller, ask.named("id")).await?))
 }
 
 /// `GET /v1/events/latest-per-channel?type=`.
@@ -333,7 +318,7 @@ pub(crate) async fn latest_per_channel(ask: Ask) -> Result<Response, Refusal> {
     if let (true, Some(map)) = (has_more, out.as_object_mut()) {
         map.insert("has_more".into(), true.into());
     }
-    Ok(wire::ok(&out))
+    Ok(answer::ok(&out))
 }
 
 /// Whether the reader is a member, for acks on resume.

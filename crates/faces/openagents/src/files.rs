@@ -7,15 +7,15 @@ mod base64;
 
 use crate::app::App;
 use crate::ask::Ask;
-use crate::auth::{Call, CallRequest, Params};
-use crate::error::Refusal;
-use crate::resources::{self, Sent};
-use crate::wire;
+use crate::auth::{Call, CallRequest};
 use crate::workspaces::iso;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use futures_util::StreamExt;
+use rialto_carrier::answer::{self, invalid_field};
+use rialto_carrier::ranges::{self, KeptContent};
+use rialto_carrier::{Params, Refusal};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::blobs::Upload;
 use rialto_node::{FileFilter, NewFile};
@@ -27,10 +27,6 @@ const FORM_BYTES_MAX: u64 = 64 << 10;
 const FIELD_BYTES_MAX: u64 = 1 << 10;
 /// Who brings a file if nobody is named, for clients that never say: as the servers they know have it.
 const UNNAMED: &str = "human:user";
-
-fn bad(field: &str, what: &str) -> Fault {
-    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
-}
 
 fn too_large() -> Fault {
     let limit = limits::UPLOAD_BYTES_MAX;
@@ -51,7 +47,7 @@ impl Around<'_> {
         match self.said.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-            Some(_) => Err(bad(key, "text")),
+            Some(_) => Err(invalid_field(key, "text")),
         }
     }
 
@@ -83,18 +79,19 @@ impl Around<'_> {
     async fn keep(self, begun: Begun, name: &str, content_type: Option<String>) -> Result<Response, Refusal> {
         let call = self.call(true)?;
         if call.network.id() != begun.network {
-            return Err(bad("network", "say it before the content, in the query or as X-Network").into());
+            return Err(invalid_field("network", "say it before the content, in the query or as X-Network").into());
         }
         if name.is_empty() || name.contains(['/', '\\']) {
-            return Err(bad("filename", "a name without a path").into());
+            return Err(invalid_field("filename", "a name without a path").into());
         }
         let channel = self.text("channel_name")?.map(str::to_owned);
         let file = NewFile { name: name.to_owned(), content_type, channel };
         let kept = call.network.keep_file(&call.caller, begun.upload, &file).await;
         // What is wrong with the address is wrong with the name.
         let is_name = |fault: &Fault| fault.code == ErrorCode::InvalidAddress;
-        let kept = kept.map_err(|fault| if is_name(&fault) { bad("filename", &fault.message) } else { fault })?;
-        Ok(wire::ok(&dated(kept)))
+        let kept =
+            kept.map_err(|fault| if is_name(&fault) { invalid_field("filename", &fault.message) } else { fault })?;
+        Ok(answer::ok(&dated(kept)))
     }
 }
 
@@ -124,7 +121,7 @@ fn form_fault(error: &multer::Error) -> Fault {
         return too_large();
     }
     if let multer::Error::FieldSizeExceeded { field_name, .. } = error {
-        return bad(field_name.as_deref().unwrap_or("field"), &format!("at most {FIELD_BYTES_MAX} bytes"));
+        return invalid_field(field_name.as_deref().unwrap_or("field"), &format!("at most {FIELD_BYTES_MAX} bytes"));
     }
     Fault::new(ErrorCode::InvalidArgument, format!("the form cannot be read: {error}"))
 }
@@ -132,8 +129,8 @@ fn form_fault(error: &multer::Error) -> Fault {
 /// `POST /v1/files`: a form with `file`, and `network`, `channel_name`, `source` before or behind it.
 pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
     let kind = ask.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let boundary =
-        multer::parse_boundary(kind).map_err(|_| bad("Content-Type", "multipart/form-data with a boundary"))?;
+    let boundary = multer::parse_boundary(kind)
+        .map_err(|_| invalid_field("Content-Type", "multipart/form-data with a boundary"))?;
     announced(&ask.headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
     let limit = multer::SizeLimit::new().whole_stream(limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX);
     let limit =
@@ -146,9 +143,10 @@ pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
     while let Some(mut field) = form.next_field().await.map_err(|e| form_fault(&e))? {
         match field.name() {
             Some("file") => {
-                let name = field.file_name().map(str::to_owned).ok_or_else(|| bad("file", "has no filename"))?;
+                let name =
+                    field.file_name().map(str::to_owned).ok_or_else(|| invalid_field("file", "has no filename"))?;
                 if file.is_some() {
-                    return Err(bad("file", "one at a time").into());
+                    return Err(invalid_field("file", "one at a time").into());
                 }
                 let content_type = field.content_type().map(ToString::to_string);
                 let mut begun = around.begin().await?;
@@ -166,7 +164,7 @@ pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
             Some(_) | None => {}
         }
     }
-    let Some((begun, name, content_type)) = file else { return Err(bad("file", "is missing").into()) };
+    let Some((begun, name, content_type)) = file else { return Err(invalid_field("file", "is missing").into()) };
     around.keep(begun, &name, content_type).await
 }
 
@@ -194,8 +192,8 @@ pub(crate) async fn upload_base64(ask: Ask, body: Body) -> Result<Response, Refu
         }
     }
     around.said = sieve.said()?;
-    let Some(begun) = begun else { return Err(bad("content_base64", "is missing").into()) };
-    let name = around.text("filename")?.ok_or_else(|| bad("filename", "is missing"))?.to_owned();
+    let Some(begun) = begun else { return Err(invalid_field("content_base64", "is missing").into()) };
+    let name = around.text("filename")?.ok_or_else(|| invalid_field("filename", "is missing"))?.to_owned();
     let content_type = around.text("content_type")?.map(str::to_owned);
     around.keep(begun, &name, content_type).await
 }
@@ -205,7 +203,7 @@ pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let number = |key: &str| match ask.params.get(key) {
         None => Ok(None),
-        Some(text) => text.parse::<usize>().map(Some).map_err(|_| bad(key, "a number")),
+        Some(text) => text.parse::<usize>().map(Some).map_err(|_| invalid_field(key, "a number")),
     };
     let text = |key: &str| ask.params.get(key).filter(|text| !text.is_empty()).cloned();
     let filter = FileFilter {
@@ -218,7 +216,7 @@ pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
     for file in found.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten() {
         *file = dated(file.take());
     }
-    Ok(wire::ok(&found))
+    Ok(answer::ok(&found))
 }
 
 /// What the query says of who calls, as bodies say it.
@@ -235,19 +233,19 @@ pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call_by_url(&said(&ask))?;
     let found = call.network.file(&call.caller, ask.named("id")).await?;
     let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
-    let sent = Sent {
+    let sent = KeptContent {
         contents: vec![found.content],
         tag: found.version,
         content_type: text("content_type"),
         filename: text("filename"),
     };
-    resources::content(&call, &sent, &ask.headers).await
+    ranges::answer(&call.network, &sent, &ask.headers).await
 }
 
 /// `GET /v1/files/{id}/info`.
 pub(crate) async fn info(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call_with(&said(&ask))?;
-    Ok(wire::ok(&dated(call.network.file(&call.caller, ask.named("id")).await?.entry)))
+    Ok(answer::ok(&dated(call.network.file(&call.caller, ask.named("id")).await?.entry)))
 }
 
 /// `DELETE /v1/files/{id}`.
@@ -255,5 +253,5 @@ pub(crate) async fn remove(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call_with(&said(&ask))?;
     let id = ask.named("id");
     call.network.delete_file(&call.caller, id).await?;
-    Ok(wire::ok(&json!({ "id": id, "status": "deleted" })))
+    Ok(answer::ok(&json!({ "id": id, "status": "deleted" })))
 }

@@ -7,14 +7,13 @@ pub mod event;
 mod map;
 
 use crate::app::App;
-use crate::auth::{Call, CallRequest, Params};
-use crate::error::Refusal;
+use crate::auth::{Call, CallRequest};
 use crate::events;
-use crate::unread;
 use axum::Router;
 use axum::http::HeaderMap;
 use event::Event;
 use map::refused;
+use rialto_carrier::{Params, Refusal, unread};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Answered, Query, View};
 use serde_json::{Value, json};
@@ -312,7 +311,7 @@ impl Service {
             return failed(&rialto_node::too_much_at_once());
         }
         if let Some(query) = &answered.query {
-            let page = match unread::page(call, query).await {
+            let page = match unread::page(&call.network, &call.caller, query).await {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };

@@ -1,13 +1,13 @@
 //! Joining, leaving, presence, discovery, profile (sheet section 12.5).
 
 use crate::app::App;
-use crate::ask::{Ask, object};
+use crate::ask::Ask;
 use crate::auth;
-use crate::error::Refusal;
-use crate::wire;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::Refusal;
+use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Wishes;
 use rialto_node::command::Look;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
 pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let mut payload = object(&body)?;
+    let mut payload = json_object(&body)?;
     let call = ask.call_to_join(&payload)?;
     let source = call.caller.claimed.clone();
     if let Some(map) = payload.as_object_mut() {
@@ -28,7 +28,7 @@ pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let answered = one(&call, &event).await.map_err(|refusal| call.refusal(refusal))?;
     let result = answered.result.map_err(|fault| call.refusal(fault))?;
     ask.prove();
-    Ok(wire::ok(&result.result.unwrap_or_default()))
+    Ok(answer::ok(&result.result.unwrap_or_default()))
 }
 
 async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, Refusal> {
@@ -38,7 +38,7 @@ async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, 
 
 /// `POST /v1/leave`.
 pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let payload = object(&body)?;
+    let payload = json_object(&body)?;
     let call = ask.call_with(&payload)?;
     let kept = json!({ "forget": payload.get("forget").and_then(Value::as_bool).unwrap_or(false), "reason": payload.get("reason") });
     let event = json!({ "type": "network.agent.leave", "target": "core", "payload": kept });
@@ -51,10 +51,10 @@ pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
             if let Some(map) = data.as_object_mut() {
                 map.insert("agent_name".into(), json!(name));
             }
-            Ok(wire::ok(&data))
+            Ok(answer::ok(&data))
         }
         // Compat clients leave without looking whether they are there.
-        Err(fault) if call.compat && matches!(fault.code, ErrorCode::NotAMember) => Ok(wire::ok(
+        Err(fault) if call.compat && matches!(fault.code, ErrorCode::NotAMember) => Ok(answer::ok(
             &json!({ "agent_name": payload.get("agent_name"), "address": call.caller.claimed, "status": "offline" }),
         )),
         Err(fault) => Err(fault.into()),
@@ -63,14 +63,14 @@ pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 
 /// `POST /v1/heartbeat`.
 pub(crate) async fn heartbeat(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let payload = object(&body)?;
+    let payload = json_object(&body)?;
     let call = ask.call_with(&payload)?;
-    Ok(wire::ok(&call.network.heartbeat(&call.caller).await?))
+    Ok(answer::ok(&call.network.heartbeat(&call.caller).await?))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
 pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let payload = object(&body)?;
+    let payload = json_object(&body)?;
     // Here `agent_name` names who goes, not who asks.
     let whom = payload.get("address").or(payload.get("agent_name")).cloned().unwrap_or_default();
     let mut asker = payload.clone();
@@ -91,7 +91,7 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     if let Some(map) = data.as_object_mut() {
         map.insert("agent_name".into(), whom);
     }
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }
 
 /// `GET /v1/discover`.
@@ -109,54 +109,55 @@ pub(crate) async fn discover(ask: Ask) -> Result<Response, Refusal> {
     if let Some(limit) = ask.params.get("limit") {
         filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
     }
-    Ok(wire::ok(&call.network.discover(&call.caller, &Value::Object(filter), call.compat).await?))
+    Ok(answer::ok(&call.network.discover(&call.caller, &Value::Object(filter), call.compat).await?))
 }
 
 /// `GET /v1/me`.
 pub(crate) async fn me(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.me(&call.caller).await?))
+    Ok(answer::ok(&call.network.me(&call.caller).await?))
 }
 
 /// `PATCH /v1/me` {mute?, unmute?, dnd?, name?}.
 pub(crate) async fn change_me(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let call = ask.call_with(&body)?;
     let wishes = Wishes::from_json(&body)?;
     if wishes == Wishes::default() {
         let text = format!("nothing is to change: give one of {}", Wishes::KEYS.join(", "));
         return Err(Fault::new(ErrorCode::InvalidArgument, text).into());
     }
-    Ok(wire::ok(&call.network.change_me(&call.caller, wishes).await?))
+    Ok(answer::ok(&call.network.change_me(&call.caller, wishes).await?))
 }
 
 /// `GET /v1/channels`.
 pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    let bad = |key: &str, what: &str| Fault::new(ErrorCode::InvalidArgument, format!("{key}: {what}")).field(key);
     let limit = match ask.params.get("limit") {
         None => limits::LIST_ROWS_MAX,
         Some(text) => {
             let rows = text.parse().ok().filter(|rows| (1..=limits::LIST_ROWS_MAX).contains(rows));
-            rows.ok_or_else(|| bad("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?
+            rows.ok_or_else(|| invalid_field("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?
         }
     };
     let after = ask.params.get("after").filter(|text| !text.is_empty());
-    let after = after.map(|text| text.parse().map_err(|_| bad("after", "a cursor that an answer gave"))).transpose()?;
-    Ok(wire::ok(&call.network.look(&call.caller, Look::ChannelPage { after, limit }).await?))
+    let after = after
+        .map(|text| text.parse().map_err(|_| invalid_field("after", "a cursor that an answer gave")))
+        .transpose()?;
+    Ok(answer::ok(&call.network.look(&call.caller, Look::ChannelPage { after, limit }).await?))
 }
 
 /// `GET /v1/analytics`.
 pub(crate) async fn analytics(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.look(&call.caller, Look::Analytics).await?))
+    Ok(answer::ok(&call.network.look(&call.caller, Look::Analytics).await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
 pub(crate) async fn profile(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let data = profile_json(&ask.app, &call, &ask.headers).await?;
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.

@@ -1,11 +1,10 @@
 //! The operator's calls on a network's mods (sheet sections 9.2 and 14).
 
-use crate::admin::bad;
-use crate::ask::{Desk, object};
-use crate::error::Refusal;
-use crate::wire;
+use crate::ask::Desk;
 use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::Refusal;
+use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
 use rialto_node::command::Ledger;
@@ -14,21 +13,28 @@ use rialto_node::mods::{ModConfig, Mode, OnError};
 use serde_json::{Map, Value};
 
 fn config(body: &Value) -> Result<Option<Map<String, Value>>, Fault> {
-    body.get("config").map(|map| map.as_object().cloned().ok_or_else(|| bad("config", "is an object"))).transpose()
+    body.get("config")
+        .map(|map| map.as_object().cloned().ok_or_else(|| invalid_field("config", "is an object")))
+        .transpose()
 }
 
 /// What a body says of a mod.
 fn patch(body: &Value) -> Result<Patch, Fault> {
-    let intercepts =
-        |list: &Value| serde_json::from_value(list.clone()).map_err(|_| bad("intercepts", "is a list of patterns"));
+    let intercepts = |list: &Value| {
+        serde_json::from_value(list.clone()).map_err(|_| invalid_field("intercepts", "is a list of patterns"))
+    };
     let priority = |number: &Value| {
-        number.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| bad("priority", "is a number"))
+        number.as_i64().and_then(|n| i32::try_from(n).ok()).ok_or_else(|| invalid_field("priority", "is a number"))
     };
-    let enabled = |flag: &Value| flag.as_bool().ok_or_else(|| bad("enabled", "is true or false"));
+    let enabled = |flag: &Value| flag.as_bool().ok_or_else(|| invalid_field("enabled", "is true or false"));
     let on_error = |value: &Value| {
-        value.as_str().and_then(OnError::from_wire).ok_or_else(|| bad("on_error", "is \"skip\" or \"reject\""))
+        value
+            .as_str()
+            .and_then(OnError::from_wire)
+            .ok_or_else(|| invalid_field("on_error", "is \"skip\" or \"reject\""))
     };
-    let deadline = |value: &Value| value.as_u64().ok_or_else(|| bad("deadline_ms", "is a number of milliseconds"));
+    let deadline =
+        |value: &Value| value.as_u64().ok_or_else(|| invalid_field("deadline_ms", "is a number of milliseconds"));
     Ok(Patch {
         config: config(body)?.unwrap_or_default(),
         intercepts: body.get("intercepts").map(intercepts).transpose()?,
@@ -55,25 +61,25 @@ pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
     let mods = all.get("mods").and_then(Value::as_array);
     let found = mods.into_iter().flatten().find(|m| m.get("name").and_then(Value::as_str) == Some(name));
     let missing = || Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded"));
-    Ok(wire::ok(found.ok_or_else(missing)?))
+    Ok(answer::ok(found.ok_or_else(missing)?))
 }
 
 /// `POST …/mods` {name, …}: loads a mod that is not loaded.
 pub(crate) async fn load(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
-    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| bad("name", "is required"))?;
+    let body = json_object(&body)?;
+    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| invalid_field("name", "is required"))?;
     desk.act(AdminOp::LoadMod(whole(name, &body)?)).await
 }
 
 /// `PUT …/mods/{name}`: loads a mod or replaces it whole; what the body does not say has its default.
 pub(crate) async fn set(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let config = whole(desk.named("name"), &object(&body)?)?;
+    let config = whole(desk.named("name"), &json_object(&body)?)?;
     desk.act(AdminOp::SetMod(config)).await
 }
 
 /// `PATCH …/mods/{name}`: changes what the body says; a setting of null goes back to its default.
 pub(crate) async fn change(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let patch = patch(&object(&body)?)?;
+    let patch = patch(&json_object(&body)?)?;
     desk.act(AdminOp::ChangeMod(desk.named("name").to_owned(), patch)).await
 }
 
@@ -84,25 +90,25 @@ pub(crate) async fn unload(desk: Desk) -> Result<Response, Refusal> {
 
 /// `POST …/mods/{name}/approve` {address, approved?}: lets a member serve a mod, or no longer.
 pub(crate) async fn approve(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
-    let address = body.get("address").and_then(Value::as_str).ok_or_else(|| bad("address", "is required"))?;
+    let body = json_object(&body)?;
+    let address = body.get("address").and_then(Value::as_str).ok_or_else(|| invalid_field("address", "is required"))?;
     let on = match body.get("approved") {
         None => true,
-        Some(on) => on.as_bool().ok_or_else(|| bad("approved", "is true or false"))?,
+        Some(on) => on.as_bool().ok_or_else(|| invalid_field("approved", "is true or false"))?,
     };
     desk.act(AdminOp::ApproveMod(desk.named("name").to_owned(), address.to_owned(), on)).await
 }
 
 /// `POST …/mods/order` {names, mode?}: rewrites the priorities inside one mode, all at once.
 pub(crate) async fn order(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let mode = |value: &Value| {
-        value.as_str().and_then(Mode::from_wire).ok_or_else(|| bad("mode", "is guard, transform or observe"))
+        value.as_str().and_then(Mode::from_wire).ok_or_else(|| invalid_field("mode", "is guard, transform or observe"))
     };
     let mode = body.get("mode").map(mode).transpose()?;
     let names = body
         .get("names")
         .and_then(|list| serde_json::from_value(list.clone()).ok())
-        .ok_or_else(|| bad("names", "is a list of names"))?;
+        .ok_or_else(|| invalid_field("names", "is a list of names"))?;
     desk.act(AdminOp::OrderMods(mode, names)).await
 }

@@ -1,13 +1,11 @@
 //! `/health`, `/ready`, `/metrics` and the doctor's report.
 
 use crate::app::App;
-use crate::auth;
-use crate::error::Refusal;
-use crate::wire;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rialto_carrier::{Refusal, answer, credentials};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -66,7 +64,7 @@ fn mods(networks: &[rialto_node::Network], out: &mut String) {
 pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let mut out = String::new();
     // Networks that are not listed are the operator's to know of.
-    let operator = auth::operator(&app, &headers).is_ok();
+    let operator = credentials::operator(&app.node, &headers).is_ok();
     let networks: Vec<_> = app.node.networks().into_iter().filter(|n| operator || crate::docs::is_listed(n)).collect();
     let mut row = |name: &str, kind: &str, pick: Pick<'_>| {
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}");
@@ -128,7 +126,7 @@ pub fn listen_is_plain(listen: &str, tls: bool) -> bool {
 
 /// Live probes and growth.
 pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let caller = auth::operator(&app, &headers)?;
+    let caller = credentials::operator(&app.node, &headers)?;
     let health = app.node.store().health();
     let mut checks: Vec<Value> = Vec::new();
     let mut check =
@@ -223,7 +221,7 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
             "bytes_used": health.used_bytes, "events_per_day": per_day(accepted, uptime), "bytes_per_day": per_day(grown, uptime),
         },
     });
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }
 
 /// Bytes handed to the client at once.
@@ -284,7 +282,7 @@ pub(crate) async fn backup(desk: crate::ask::Desk) -> Result<Response, Refusal> 
 
 /// `POST /v1/admin/verify`: lines of progress, then the report.
 pub(crate) async fn verify(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    auth::operator(&app, &headers)?;
+    credentials::operator(&app.node, &headers)?;
     let mut live = rialto_node::verify::LiveStates::new();
     for network in app.node.networks() {
         live.insert(network.number(), network.state_hash().await?);

@@ -230,15 +230,15 @@ async fn not_found(uri: axum::http::Uri) -> Response {
     let rest = uri.path().strip_prefix("/v1/").unwrap_or_default();
     if ELSEWHERE.contains(&rest.split('/').next().unwrap_or_default()) {
         let fault = Fault::new(ErrorCode::Unsupported, format!("{} is not offered here", uri.path()));
-        return crate::error::Refusal::from(fault).into_response();
+        return rialto_carrier::Refusal::from(fault).into_response();
     }
-    crate::error::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them"))
+    rialto_carrier::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them"))
         .into_response()
 }
 
 async fn not_allowed() -> Response {
     let mut response =
-        crate::error::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method"))
+        rialto_carrier::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method"))
             .into_response();
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response

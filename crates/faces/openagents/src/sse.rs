@@ -3,59 +3,24 @@
 
 use crate::ask::Ask;
 use crate::auth::Call;
-use crate::error::Refusal;
 use crate::events::{ack_before, is_member, query_of};
-use crate::unread::{self, StreamAccount};
 use crate::wire;
-use axum::body::Body;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::unread::{self, StreamAccount};
+use rialto_carrier::{Refusal, sse};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::budget::Charge;
 use rialto_node::{EventRecord, Inbox, Out, Query, View, outbox};
 use serde_json::Value;
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
-/// A comment is sent after this long without an event.
-pub(crate) const KEEPALIVE: Duration = Duration::from_secs(15);
-/// Chunks waiting for a slow reader; it is then parked on its cursor.
-pub(crate) const CHUNKS: usize = 1;
 /// Bytes that an event's frame adds to it, about: its id, its name, marks of the delivery.
 const FRAME_BYTES: usize = 256;
 /// Signals waiting for a reader; more are dropped.
 const SIGNALS: usize = 256;
-/// How a stream begins: when to come back after it was lost.
-pub(crate) const RETRY: &str = "retry: 2000\n\n";
-/// The comment that says that a stream lives.
-pub(crate) const SILENCE: &str = ": keepalive\n\n";
-
-/// What the reader saw last, if it was here before.
-pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<String> {
-    headers.get("last-event-id").and_then(|v| v.to_str().ok()).filter(|v| !v.is_empty()).map(str::to_owned)
-}
-
-/// The last chunk of a stream that is given up.
-pub(crate) fn control(fault: &Fault) -> String {
-    let data = serde_json::json!({ "code": fault.wire_code(), "message": fault.message });
-    format!("event: control\ndata: {data}\n\n")
-}
-
-/// Chunks as a stream of server-sent events.
-pub(crate) fn response(rx: mpsc::Receiver<Bytes>) -> Response {
-    let body = Body::from_stream(futures_util::stream::unfold(rx, |mut rx| async move {
-        rx.recv().await.map(|chunk| (Ok::<Bytes, std::convert::Infallible>(chunk), rx))
-    }));
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (headers, body).into_response()
-}
 
 /// `GET /v1/events/stream`.
 pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
@@ -65,7 +30,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
     query.pushed = query.view == Some(View::Inbox);
-    query.after = last_event_id(&ask.headers).or(query.after);
+    query.after = sse::last_event_id(&ask.headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
     let head = call.network.head();
     let start = *head.borrow();
@@ -81,7 +46,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
         return Err(Fault::new(ErrorCode::NotAMember, "an inbox belongs to a member").into());
     }
     let typed = ask.params.get("events").is_some_and(|v| v == "typed");
-    let (tx, rx) = mpsc::channel(CHUNKS);
+    let (tx, rx) = mpsc::channel(sse::CHUNKS);
     let connection = call.network.connection();
     let (outbox, signals) = outbox(SIGNALS);
     call.network.watch(connection, &call.caller, &outbox).await;
@@ -92,7 +57,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
         reader.follow(cursor, head, signals).await;
         network.close_stream(connection).await;
     });
-    Ok(response(rx))
+    Ok(sse::response(rx))
 }
 
 /// One reader's stream.
@@ -129,11 +94,11 @@ impl Reader {
     /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
     async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: Inbox) {
         let mut cursor = cursor;
-        if !self.send(RETRY.to_owned()).await {
+        if !self.send(sse::RETRY.to_owned()).await {
             return;
         }
         // Kept over commits that are not for this reader: it hears of the stream every so often whatever others do.
-        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
+        let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + sse::KEEPALIVE, sse::KEEPALIVE);
         loop {
             head.borrow_and_update();
             let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
@@ -152,7 +117,7 @@ impl Reader {
             let mut chunk = String::with_capacity(bytes.sum());
             for record in &events {
                 let (id, name) = (record.event.id(), self.name(record.event.kind()));
-                chunk.push_str(&format!("id: {id}\nevent: {name}\ndata: {}\n\n", wire::event_json(record, marks)));
+                sse::push_event(&mut chunk, Some(&id), name, &wire::event_json(record, marks));
             }
             // Only the text waits for a reader that is slow.
             drop(events);
@@ -188,7 +153,7 @@ impl Reader {
                     for out in outs {
                         if let Out::Signal(signal) = out && self.wants(signal.event()) {
                             let name = self.name(signal.event().kind());
-                            if !self.send(format!("event: {name}\ndata: {}\n\n", signal.text())).await {
+                            if !self.send(sse::event(None, name, &signal.text())).await {
                                 return false;
                             }
                         }
@@ -211,11 +176,11 @@ impl Reader {
             self.refused(&fault).await;
             return false;
         }
-        self.send(SILENCE.to_owned()).await
+        self.send(sse::SILENCE.to_owned()).await
     }
 
     async fn refused(&self, fault: &Fault) -> bool {
-        self.send(control(fault)).await
+        self.send(sse::control(fault)).await
     }
 
     /// Signals obey the same filters as events.

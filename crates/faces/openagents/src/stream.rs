@@ -4,10 +4,10 @@
 //! Not here: the carrier. It gives texts in, takes events out and writes them in its own form.
 
 use crate::auth::{Call, unknown_network};
-use crate::error::close_code;
-use crate::standing::Standing;
 use crate::wire;
 use bytes::Bytes;
+use rialto_carrier::standing::Standing;
+use rialto_carrier::status::close_code;
 use rialto_model::{ErrorCode, Event, Fault, limits};
 use rialto_node::budget::{Charge, EndsWhenCrowded};
 use rialto_node::delivery::Attempt;

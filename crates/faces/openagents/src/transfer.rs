@@ -1,13 +1,12 @@
 //! One network as a file, out of the node and into it (`rialto network export` and `import`).
 
 use crate::ask::Desk;
-use crate::error::Refusal;
 use crate::operations::piped;
-use crate::wire;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
+use rialto_carrier::{Refusal, answer};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
 use serde_json::json;
@@ -56,5 +55,5 @@ pub(crate) async fn import(desk: Desk, body: Body) -> Result<Response, Refusal> 
     if let (Some(token), Some(map)) = (imported.token, data.as_object_mut()) {
         map.insert("token".into(), json!(token.expose()));
     }
-    Ok(wire::ok(&data))
+    Ok(answer::ok(&data))
 }

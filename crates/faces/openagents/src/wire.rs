@@ -1,36 +1,15 @@
-//! Wire forms of the face: the HTTP wrapper, events in pages, acks and errors as events.
+//! Wire forms of the face: events in pages, acks and errors as events.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use rialto_carrier::answer::{OK_HEAD, json_text, ok_raw};
 use rialto_model::json::{push_number, push_string};
 use rialto_model::{Event, EventParts, Fault, Visibility};
 use rialto_node::{Accepted, Answered, EventRecord, QueryResult, Searched};
-use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Wall clock in milliseconds.
 pub(crate) fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What begins every good answer.
-const OK: &str = "{\"code\":0,\"message\":\"ok\",\"data\":";
-
-fn json_response(body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// `{"code":0,"message":"ok","data":…}` around raw JSON.
-pub(crate) fn ok_raw(data: &str) -> Response {
-    json_response([OK, data, "}"].concat())
-}
-
-/// The wrapper around a value.
-pub(crate) fn ok(data: &Value) -> Response {
-    ok_raw(&data.to_string())
 }
 
 /// An event as a read shows it: with delivery marks where it expects an ack.
@@ -98,7 +77,7 @@ pub(crate) fn accepted(answered: &Answered, response: Option<&str>) -> Response 
     let event = accepted.event.as_ref().map(|record| &record.event);
     let size = event.map_or(0, Event::json_len) + response.map_or(0, str::len) + 256;
     let mut out = String::with_capacity(size);
-    out.push_str(OK);
+    out.push_str(OK_HEAD);
     match event {
         Some(event) => {
             event.push_json_to(None, &mut out);
@@ -116,7 +95,7 @@ pub(crate) fn accepted(answered: &Answered, response: Option<&str>) -> Response 
         out.push_str(response);
     }
     out.push_str("}}");
-    json_response(out)
+    json_text(out)
 }
 
 /// An event of the server to one client, never stored.

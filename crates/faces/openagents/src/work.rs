@@ -2,24 +2,20 @@
 //! (`POST /v1/events`), so nothing here does.
 
 use crate::ask::Ask;
-use crate::auth::{Call, Params};
+use crate::auth::Call;
 use crate::conversations::listing;
-use crate::error::Refusal;
-use crate::events::wait_seconds;
-use crate::resources::{self, Sent};
-use crate::{sse, wire};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use rialto_carrier::answer::{self, invalid_field};
+use rialto_carrier::long_poll::{LongPoll, wait_seconds};
+use rialto_carrier::ranges::{self, KeptContent};
+use rialto_carrier::{Params, Refusal, sse};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState};
 use rialto_node::{EventRecord, Query, UnitFilter, Watched, WorkPage, WorkWatch, work_state};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-fn bad(field: &str, what: String) -> Fault {
-    Fault::new(ErrorCode::InvalidArgument, format!("{field}: {what}")).field(field)
-}
 
 /// Which units are asked for.
 fn filter(params: &Params) -> Result<UnitFilter, Fault> {
@@ -36,14 +32,16 @@ fn filter(params: &Params) -> Result<UnitFilter, Fault> {
             "requester" => filter.asked = true,
             "executor" => filter.to_do = true,
             "untaken" => filter.untaken = true,
-            _ => return Err(bad("role", "requester, executor or untaken".to_owned())),
+            _ => return Err(invalid_field("role", "requester, executor or untaken")),
         }
     }
     for name in text("state").iter().flat_map(|states| states.split(',')) {
         let known = || WorkState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
-        filter.states.push(WorkState::from_wire(name).ok_or_else(|| bad("state", format!("some of {}", known())))?);
+        filter
+            .states
+            .push(WorkState::from_wire(name).ok_or_else(|| invalid_field("state", &format!("some of {}", known())))?);
     }
-    let number = |text: String| text.parse().map_err(|_| bad("before", "what next of the page before says".to_owned()));
+    let number = |text: String| text.parse().map_err(|_| invalid_field("before", "what next of the page before says"));
     filter.before = text("before").map(number).transpose()?;
     Ok(filter)
 }
@@ -52,26 +50,26 @@ fn filter(params: &Params) -> Result<UnitFilter, Fault> {
 pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let (_, limit) = listing(&ask.params)?;
-    Ok(wire::ok(&call.network.works(&call.caller, filter(&ask.params)?, limit).await?))
+    Ok(answer::ok(&call.network.works(&call.caller, filter(&ask.params)?, limit).await?))
 }
 
 /// `GET /v1/work/{id}`.
 pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
-    Ok(wire::ok(&call.network.work(&call.caller, ask.named("id")).await?))
+    Ok(answer::ok(&call.network.work(&call.caller, ask.named("id")).await?))
 }
 
 /// `GET /v1/work/{id}/artifacts/{artifact}`: the chunks of an artifact one after the other, whole or a range.
 pub(crate) async fn artifact(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let found = call.network.artifact(&call.caller, ask.named("id"), ask.named("artifact")).await?;
-    let sent = Sent {
+    let sent = KeptContent {
         contents: found.contents,
         tag: found.seq,
         content_type: found.content_type.as_deref(),
         filename: found.name.as_deref(),
     };
-    resources::content(&call, &sent, &ask.headers).await
+    ranges::answer(&call.network, &sent, &ask.headers).await
 }
 
 /// One event of a unit, with the state in which it leaves the unit.
@@ -90,17 +88,15 @@ pub(crate) async fn events(ask: Ask) -> Result<Response, Refusal> {
         Some(cursor) => call.network.cursor(&call.caller, cursor, false).await?.unwrap_or(0),
         None => 0,
     };
-    let deadline = wait.map(|wait| tokio::time::Instant::now() + wait);
-    let mut head = call.network.head();
+    let mut poll = LongPoll::new(&call.network, wait);
     let page = loop {
-        head.borrow_and_update();
+        poll.begin_read();
         let page = call.network.work_page(&call.caller, ask.named("id"), after, limit).await?;
-        let Some(deadline) = deadline.filter(|_| page.events.is_empty() && !page.ended) else { break page };
-        if tokio::time::timeout_at(deadline, head.changed()).await.is_err() {
+        if !page.events.is_empty() || page.ended || !poll.is_worth_another().await {
             break page;
         }
     };
-    Ok(wire::ok_raw(&page_json(&page, after)))
+    Ok(answer::ok_raw(&page_json(&page, after)))
 }
 
 fn page_json(page: &WorkPage, after: Seq) -> String {
@@ -175,10 +171,10 @@ impl Reader {
             let chunk = match seen {
                 Ok(Some(Watched::Snapshot(unit))) => {
                     let last = unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0);
-                    format!("id: seq:{last}\nevent: snapshot\ndata: {unit}\n\n")
+                    sse::event(Some(&format_args!("seq:{last}")), "snapshot", &unit)
                 }
                 Ok(Some(Watched::Event(record))) => {
-                    format!("id: seq:{}\nevent: work\ndata: {}\n\n", record.event.seq, entry(&record))
+                    sse::event(Some(&format_args!("seq:{}", record.event.seq)), "work", &entry(&record))
                 }
                 Ok(None) => return,
                 Err(fault) => {

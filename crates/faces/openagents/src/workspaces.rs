@@ -2,16 +2,15 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
-use crate::admin::bad;
 use crate::app::App;
-use crate::ask::{Ask, object};
+use crate::ask::Ask;
 use crate::auth::{self, CallRequest};
-use crate::error::Refusal;
-use crate::wire;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
+use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::{Refusal, credentials};
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Role};
 use rialto_node::command::Look;
@@ -113,18 +112,18 @@ async fn workspace(network: &Network, caller: &Arc<Caller>) -> Result<Value, Fau
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
 pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let (app, headers) = (ask.app, ask.headers);
-    let operator = match auth::operator(&app, &headers) {
+    let operator = match credentials::operator(&app.node, &headers) {
         Ok(operator) => Some(operator),
         Err(_) if app.config.creates_openly(&ask.client) => None,
         Err(refusal) => return Err(refusal),
     };
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let text = |key: &str| match body.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim().to_owned())),
-        Some(_) => Err(bad(key, "is text")),
+        Some(_) => Err(invalid_field(key, "is text")),
     };
-    let name = text("name")?.ok_or_else(|| bad("name", "is required"))?;
+    let name = text("name")?.ok_or_else(|| invalid_field("name", "is required"))?;
     let agent = text("agent_name")?.map(|name| auth::compat_address(&name));
     let email = text("creator_email")?;
     for address in agent.iter().cloned().chain(email.iter().map(|email| format!("human:{email}"))) {
@@ -152,7 +151,7 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let made = network.admin(AdminOp::OpenSession(session)).await?;
     let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let channel = network.look(&by, Look::WorkspaceChannel(first)).await?;
-    Ok(wire::ok(&json!({
+    Ok(answer::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
         "token": token.map(|t| t.expose().to_owned()), "channel": dated(channel),
     })))
@@ -166,22 +165,22 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<R
     for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {
         out.push(workspace(network, &call.caller).await?);
     }
-    Ok(wire::ok(&json!({ "workspaces": out })))
+    Ok(answer::ok(&json!({ "workspaces": out })))
 }
 
 /// `GET /v1/workspaces/{id}`.
 pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
-    Ok(wire::ok(&Visit::pay(&ask).await?.workspace().await?))
+    Ok(answer::ok(&Visit::pay(&ask).await?.workspace().await?))
 }
 
 /// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
 pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let visit = Visit::to_manage(&ask).await?;
     let mut patch = serde_json::Map::new();
-    for (key, value) in object(&body)?.as_object().into_iter().flatten() {
+    for (key, value) in json_object(&body)?.as_object().into_iter().flatten() {
         match key.as_str() {
             "name" => {
-                let name = value.as_str().ok_or_else(|| bad("name", "is text"))?;
+                let name = value.as_str().ok_or_else(|| invalid_field("name", "is text"))?;
                 if ask.app.node.network(name).is_some_and(|other| other.id() != visit.call.network.id()) {
                     return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
                 }
@@ -197,18 +196,18 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
                 }
                 patch.insert("metadata".into(), metadata);
             }
-            _ => return Err(bad(key, "a workspace has name, status and settings").into()),
+            _ => return Err(invalid_field(key, "a workspace has name, status and settings").into()),
         }
     }
     visit.act(AdminOp::Settings(Value::Object(patch))).await?;
-    Ok(wire::ok(&visit.workspace().await?))
+    Ok(answer::ok(&visit.workspace().await?))
 }
 
 /// `DELETE /v1/workspaces/{id}`: archives it.
 pub(crate) async fn archive(ask: Ask) -> Result<Response, Refusal> {
     let visit = Visit::to_manage(&ask).await?;
     visit.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
-    Ok(wire::ok(&json!({ "workspaceId": visit.call.network.id(), "status": "deleted" })))
+    Ok(answer::ok(&json!({ "workspaceId": visit.call.network.id(), "status": "deleted" })))
 }
 
 /// `POST /v1/workspaces/{id}/rotate-token`.
@@ -216,13 +215,13 @@ pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
     let visit = Visit::to_manage(&ask).await?;
     let (secret, token) = ask.app.node.make_token(None, None, None, None)?;
     visit.act(AdminOp::RotateToken(token)).await?;
-    Ok(wire::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
+    Ok(answer::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
 }
 
 /// `POST /v1/token/resolve` {token}.
 pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
-    let token = body.get("token").and_then(Value::as_str).ok_or_else(|| bad("token", "is required"))?;
+    let body = json_object(&body)?;
+    let token = body.get("token").and_then(Value::as_str).ok_or_else(|| invalid_field("token", "is required"))?;
     let hash = sha256(token);
     let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
     let network = app.node.network_by_token(&hash).ok_or_else(unknown)?;
@@ -230,7 +229,7 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
     // One that has expired resolves to nothing.
     network.look(&Arc::new(caller), Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
     let base = app.base_url(&headers);
-    Ok(wire::ok(&json!({
+    Ok(answer::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
     })))
 }
@@ -238,38 +237,38 @@ pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: By
 /// `GET /v1/workspaces/{id}/channels`.
 pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
     let visit = Visit::pay(&ask).await?;
-    let bad_cursor = |_| bad("after", "is a cursor that an answer gave");
+    let bad_cursor = |_| invalid_field("after", "is a cursor that an answer gave");
     let after = ask.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
-    Ok(wire::ok(&dated(visit.call.network.look(&visit.call.caller, Look::WorkspaceChannels { after }).await?)))
+    Ok(answer::ok(&dated(visit.call.network.look(&visit.call.caller, Look::WorkspaceChannels { after }).await?)))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
 pub(crate) async fn open(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let visit = Visit::to_arrange(&ask).await?;
-    let mut wish = object(&body)?;
+    let mut wish = json_object(&body)?;
     if let Some(map) = wish.as_object_mut() {
         map.remove("created_by");
     }
     let made = visit.act(AdminOp::OpenSession(wish)).await?;
     let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
-    Ok(wire::ok(&visit.channel(name).await?))
+    Ok(answer::ok(&visit.channel(name).await?))
 }
 
 /// `GET /v1/workspaces/{id}/channels/{name}`.
 pub(crate) async fn channel(ask: Ask) -> Result<Response, Refusal> {
-    Ok(wire::ok(&Visit::pay(&ask).await?.channel(ask.named("name")).await?))
+    Ok(answer::ok(&Visit::pay(&ask).await?.channel(ask.named("name")).await?))
 }
 
 async fn set_channel(ask: &Ask, changes: Value) -> Result<Response, Refusal> {
     let visit = Visit::to_arrange(ask).await?;
     visit.channel(ask.named("name")).await?;
     visit.act(AdminOp::SetChannel(ask.named("name").to_owned(), changes)).await?;
-    Ok(wire::ok(&visit.channel(ask.named("name")).await?))
+    Ok(answer::ok(&visit.channel(ask.named("name")).await?))
 }
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
 pub(crate) async fn change_channel(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    set_channel(&ask, object(&body)?).await
+    set_channel(&ask, json_object(&body)?).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
@@ -280,23 +279,23 @@ pub(crate) async fn archive_channel(ask: Ask) -> Result<Response, Refusal> {
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
 pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let visit = Visit::to_manage(&ask).await?;
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
-    let role = role.ok_or_else(|| bad("role", "master, member or observer"))?;
+    let role = role.ok_or_else(|| invalid_field("role", "master, member or observer"))?;
     let name = ask.named("name").to_owned();
     let set = visit.act(AdminOp::Role(name, role)).await?;
     let workspace = visit.workspace().await?;
     let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
     let agents = workspace.get("agents").and_then(Value::as_array);
     let found = agents.into_iter().flatten().find(|a| a.get("agentName").and_then(Value::as_str) == bare);
-    Ok(wire::ok(&found.cloned().unwrap_or_else(|| dated(set.clone()))))
+    Ok(answer::ok(&found.cloned().unwrap_or_else(|| dated(set.clone()))))
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
 pub(crate) async fn composing(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let call = ask.call_with(&body)?;
-    let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| bad("channel", "is required"))?;
+    let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| invalid_field("channel", "is required"))?;
     let target = format!("channel/{}", channel.trim_start_matches("channel/"));
     let event = json!({
         "type": "workspace.message.status", "source": call.caller.claimed, "target": target,
@@ -304,23 +303,23 @@ pub(crate) async fn composing(ask: Ask, body: Bytes) -> Result<Response, Refusal
     });
     let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
     answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
-    Ok(wire::ok(&json!({ "status": "ok" })))
+    Ok(answer::ok(&json!({ "status": "ok" })))
 }
 
 /// `GET /v1/invitations?agent=`.
 pub(crate) async fn invitations(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let look = Look::Invitations(ask.params.get("agent").cloned());
-    Ok(wire::ok(&call.network.look(&call.caller, look).await?))
+    Ok(answer::ok(&call.network.look(&call.caller, look).await?))
 }
 
 /// `POST /v1/invitations`: the operator's, or an event of the member that calls.
 pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let mut wish = object(&body)?;
+    let mut wish = json_object(&body)?;
     let call = ask.call_with(&wish)?;
     if call.caller.operator && call.caller.session.is_none() {
         call.network.act(&call.caller, ask.client.place(), AdminOp::Noted("invite.add", None)).await?;
-        return Ok(wire::ok(&call.network.invite(wish).await?));
+        return Ok(answer::ok(&call.network.invite(wish).await?));
     }
     if let Some(map) = wish.as_object_mut() {
         ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));
@@ -331,24 +330,24 @@ pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
     let accepted = answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
     let plain = || Fault::new(ErrorCode::ModNotFound, "mod/workspace is not loaded, and the policy is not invite");
-    Ok(wire::ok(&*accepted.result.ok_or_else(plain)?))
+    Ok(answer::ok(&*accepted.result.ok_or_else(plain)?))
 }
 
 /// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.
 pub(crate) async fn reject(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let body = object(&body)?;
+    let body = json_object(&body)?;
     let call = ask.call_to_join(&body)?;
     let code = body.get("code").and_then(Value::as_str);
-    let code = code.ok_or_else(|| call.refusal(bad("code", "is required")))?;
+    let code = code.ok_or_else(|| call.refusal(invalid_field("code", "is required")))?;
     let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), Some(sha256(code)));
-    Ok(wire::ok(&call.network.admin(end).await.map_err(|fault| call.refusal(fault))?))
+    Ok(answer::ok(&call.network.admin(end).await.map_err(|fault| call.refusal(fault))?))
 }
 
 /// `DELETE /v1/invitations/{invitation}`.
 pub(crate) async fn revoke(ask: Ask) -> Result<Response, Refusal> {
     let call = ask.call()?;
     let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), None);
-    Ok(wire::ok(&call.network.act(&call.caller, ask.client.place(), end).await?))
+    Ok(answer::ok(&call.network.act(&call.caller, ask.client.place(), end).await?))
 }
 
 #[cfg(test)]

@@ -3,28 +3,25 @@
 //! One task per connection reads, keeps time and says goodbye; what the outbox brings is written by whoever has news
 //! for it, and only what has to wait comes back to the task (`line`). An idle connection holds no buffer.
 
-mod codec;
-mod handshake;
 mod line;
-mod socket;
-mod spool;
 
 use crate::app::App;
-use crate::auth::{CallRequest, Params, unknown_network};
-use crate::error::{Refusal, close_code};
-use crate::standing::Standing;
+use crate::auth::{CallRequest, unknown_network};
 use crate::stream::{Conversation, JOIN_WITHIN, Looked, Peer, converse_through};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use codec::{Broken, Decoder, Item};
 use line::{Goodbye, Line, Progress};
+use rialto_carrier::standing::Standing;
+use rialto_carrier::status::close_code;
+use rialto_carrier::websocket::codec::{self, Broken, Decoder, Item};
+use rialto_carrier::websocket::socket::{Beneath, Input};
+use rialto_carrier::websocket::{handshake, socket};
+use rialto_carrier::{Params, Refusal};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::outbox::Outlet;
 use rialto_node::{Caller, Dialect};
-use socket::Input;
-pub use socket::{Beneath, Unwrap};
 use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -35,6 +32,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+/// The subprotocol that clients may name.
+const PROTOCOL: &str = "openagents.v1";
 /// A ping goes out after this long.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// Nothing heard for this long: the peer is gone.
@@ -63,7 +62,7 @@ pub(crate) async fn upgrade(
         Err(refusal) => return Err(refusal),
     };
     let caller = Caller { dialect: Some(Dialect::Stream), ..caller };
-    let (response, upgrade) = handshake::accept(&mut request)
+    let (response, upgrade) = handshake::accept(&mut request, PROTOCOL)
         .map_err(|refusal| if peer.is_known() { refusal } else { unknown_network().into() })?;
     let (unwrap, place, standing) = match request.extensions_mut().remove::<Beneath>() {
         Some(Beneath { unwrap, place, standing }) => (unwrap, Some(place), standing),

@@ -1,9 +1,9 @@
 //! Events and refusals between protobuf and the model.
 
 use super::pb;
-use crate::error::statuses;
 use crate::stream::Frame;
 use prost::Message as _;
+use rialto_carrier::status::grpc_status;
 use rialto_model::json::push_string_bytes;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Texts;
@@ -144,7 +144,7 @@ pub(super) fn error_of(fault: &Fault, event_id: Option<&str>) -> pb::Error {
 
 /// A refusal as a status, with the message in the trailer `rialto-error-bin`.
 pub(super) fn refused(fault: &Fault, event_id: Option<&str>) -> Status {
-    let (_, code) = statuses(fault.code);
+    let code = grpc_status(fault.code);
     let mut metadata = MetadataMap::new();
     metadata.insert_bin("rialto-error-bin", MetadataValue::from_bytes(&error_of(fault, event_id).encode_to_vec()));
     Status::with_metadata(Code::from_i32(code), fault.to_string(), metadata)

@@ -1,11 +1,11 @@
 //! The writing end of a connection: renders what its outbox brings and writes it, in the hands of whoever has news for
 //! it as long as that needs no waiting, and otherwise in the hands of the connection's own task.
 
-use super::codec;
-use super::socket::Output;
-use super::spool::Spool;
-use crate::standing::Standing;
 use crate::stream::{Frame, Looked, Lookup, Renderer};
+use rialto_carrier::standing::Standing;
+use rialto_carrier::websocket::codec;
+use rialto_carrier::websocket::socket::Output;
+use rialto_carrier::websocket::spool::Spool;
 use rialto_model::{ErrorCode, limits};
 use rialto_node::Out;
 use rialto_node::budget::Charge;
@@ -138,7 +138,7 @@ impl Line {
         let mut writer = self.writer();
         looked.put_back(&mut writer.outs);
         writer.charge = looked.charge.take();
-        looked.frames.into_iter().for_each(|frame| writer.spool.put(frame));
+        looked.frames.into_iter().for_each(|frame| put(&mut writer.spool, frame));
         writer.then = looked.close.map_or(Then::More, |close| Then::Close((close.code, close.reason)));
     }
 
@@ -170,7 +170,7 @@ impl Line {
         let mut writer = self.writer();
         if let Some(why) = why {
             let refusal = writer.renderer.refusal(why);
-            writer.spool.put(refusal);
+            put(&mut writer.spool, refusal);
         }
         writer.spool.control(|out| codec::close(code, reason, out));
         (writer.outs, writer.then) = (VecDeque::new(), Then::More);
@@ -264,7 +264,7 @@ impl Writer {
         // Mostly there is one delivery: it is framed already.
         if self.outs.len() == 1 {
             match self.outs.pop_front() {
-                Some(Out::Delivery(part)) => return self.spool.put(Frame::Shared(part)),
+                Some(Out::Delivery(part)) => return self.spool.shared(part.framed::<codec::TextFrames>()),
                 other => self.outs.extend(other),
             }
         }
@@ -278,7 +278,7 @@ impl Writer {
             (None, Some(close)) => Then::Close((close.code, close.reason)),
             (None, None) => Then::More,
         };
-        rendered.frames.into_iter().for_each(|frame| self.spool.put(frame));
+        rendered.frames.into_iter().for_each(|frame| put(&mut self.spool, frame));
     }
 }
 
@@ -303,6 +303,38 @@ impl Port for Line {
     }
 }
 
+/// Puts events in front of the socket, each as a frame of its own.
+fn put(spool: &mut Spool, frame: Frame) {
+    match frame {
+        Frame::One(event, attempt) => spool.text(event.json_len_as(attempt), |out| event.push_json(attempt, out)),
+        Frame::Signal(signal) => {
+            spool.text(signal.text().len(), |out| out.extend_from_slice(signal.text().as_bytes()));
+        }
+        Frame::Shared(part) => spool.shared(part.framed::<codec::TextFrames>()),
+    }
+}
+
 fn signed(count: usize) -> isize {
     isize::try_from(count).unwrap_or(isize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::server_event;
+
+    #[test]
+    fn a_delivery_again_says_which_it_is() {
+        let event = server_event("a.b", "agent:a", "n1", "{\"p\":\"xxx\"}", None);
+        for attempt in [None, Some(4)] {
+            let text = event.json_as(attempt);
+            let mut spool = Spool::default();
+            put(&mut spool, Frame::One(event.clone(), attempt));
+            let mut expected = Vec::new();
+            codec::text_head(text.len(), &mut expected);
+            expected.extend_from_slice(text.as_bytes());
+            let (slices, count) = spool.slices();
+            assert_eq!((&*slices[0], count), (&*expected, 1));
+        }
+    }
 }

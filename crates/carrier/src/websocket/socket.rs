@@ -32,14 +32,14 @@ pub struct Beneath {
 
 /// What is read from.
 #[derive(Debug)]
-pub(super) enum Input {
+pub enum Input {
     Bare(OwnedReadHalf),
     Layered(ReadHalf<TokioIo<Upgraded>>),
 }
 
 /// What is written to.
 #[derive(Debug)]
-pub(super) enum Output {
+pub enum Output {
     Bare(OwnedWriteHalf),
     /// The flag says that something written may still be in a layer's buffer.
     Layered(WriteHalf<TokioIo<Upgraded>>, bool),
@@ -48,7 +48,7 @@ pub(super) enum Output {
 }
 
 /// Both halves, and what was read already.
-pub(super) fn halves(upgraded: Upgraded, unwrap: Option<Unwrap>) -> (Input, Output, Bytes) {
+pub fn halves(upgraded: Upgraded, unwrap: Option<Unwrap>) -> (Input, Output, Bytes) {
     let upgraded = match unwrap {
         None => upgraded,
         Some(unwrap) => match unwrap(upgraded) {
@@ -65,7 +65,7 @@ pub(super) fn halves(upgraded: Upgraded, unwrap: Option<Unwrap>) -> (Input, Outp
 
 impl Input {
     /// Reads into the decoder's buffer, which is there only once something can be read.
-    pub(super) fn poll_read(&mut self, decoder: &mut Decoder, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub fn poll_read(&mut self, decoder: &mut Decoder, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let came = match self {
             Input::Bare(half) => match half.as_ref().poll_read_ready(cx) {
                 Poll::Ready(Ok(())) => pin!(half.read_buf(decoder.room())).poll(cx),
@@ -83,12 +83,12 @@ impl Input {
 
 impl Output {
     /// Whether it can be written to without waiting.
-    pub(super) fn is_bare(&self) -> bool {
+    pub fn is_bare(&self) -> bool {
         matches!(self, Output::Bare(_))
     }
 
     /// Writes what can be written; says whether all of it was. With a context, its task is woken when more can be.
-    pub(super) fn write(&mut self, spool: &mut Spool, mut cx: Option<&mut Context<'_>>) -> io::Result<bool> {
+    pub fn write(&mut self, spool: &mut Spool, mut cx: Option<&mut Context<'_>>) -> io::Result<bool> {
         while !spool.is_empty() {
             let (slices, count) = spool.slices();
             let slices = slices.get(..count).unwrap_or_default();
@@ -128,12 +128,12 @@ impl Output {
     }
 
     /// Nothing written is on its way through layers.
-    pub(super) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         !matches!(self, Output::Layered(_, true))
     }
 
     /// Says that nothing more comes.
-    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = match self {
             Output::Bare(half) => ready!(Pin::new(half).poll_shutdown(cx)),
             Output::Layered(half, _) => ready!(Pin::new(half).poll_shutdown(cx)),

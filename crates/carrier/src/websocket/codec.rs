@@ -2,7 +2,7 @@
 //!
 //! Own code, because what a burst costs lies here: all texts of one read stay in the block they were read into, and a
 //! run of deliveries is framed once for all its recipients (docs/adr/0004-websocket-frames.md).
-//! Not here: the handshake and the conversation (`super`).
+//! Not here: the handshake (`handshake`) and what the texts mean.
 
 use bytes::{Bytes, BytesMut};
 use rialto_node::{Framing, Texts};
@@ -20,7 +20,7 @@ const READ_BYTES: (usize, usize) = (1 << 10, 64 << 10);
 
 /// What came in.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub enum Item {
     /// Whole texts.
     Texts(Texts),
     /// A ping, to be answered with the same bytes.
@@ -31,7 +31,7 @@ pub(crate) enum Item {
 
 /// Why a connection cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub enum Broken {
     /// Against the protocol.
     Protocol(&'static str),
     /// Only texts are spoken here.
@@ -44,7 +44,7 @@ pub(crate) enum Broken {
 
 impl Broken {
     /// The close code and what is said with it.
-    pub(crate) fn close(self) -> (u16, &'static str) {
+    pub fn close(self) -> (u16, &'static str) {
         match self {
             Broken::Protocol(what) => (1002, what),
             Broken::Binary => (1003, "text frames only"),
@@ -110,7 +110,7 @@ fn unmask(data: &mut [u8], mask: [u8; 4]) -> bool {
 
 /// Takes frames out of what is read. Its buffer grows while much comes and shrinks when little does.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     buf: BytesMut,
     /// A text that comes in several frames.
     message: Option<BytesMut>,
@@ -124,12 +124,12 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn new(max: usize) -> Decoder {
+    pub fn new(max: usize) -> Decoder {
         Decoder { buf: BytesMut::new(), message: None, max, want: READ_BYTES.0, came: 0, texts: 0 }
     }
 
     /// Where the next read goes. Every read is followed by [`Decoder::take`].
-    pub(crate) fn room(&mut self) -> &mut BytesMut {
+    pub fn room(&mut self) -> &mut BytesMut {
         self.want = match self.came {
             came if came >= self.want => (self.want * 2).min(READ_BYTES.1),
             came if came < self.want / 4 => (self.want / 2).max(READ_BYTES.0),
@@ -144,21 +144,21 @@ impl Decoder {
     }
 
     /// Nothing comes for now: a small empty buffer is given back. A large one waits for more of a burst.
-    pub(crate) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         if self.buf.is_empty() && self.buf.capacity() <= 4 * READ_BYTES.0 {
             self.buf = BytesMut::new();
         }
     }
 
     /// Nothing came for long: an empty buffer is given back, however large.
-    pub(crate) fn sleep(&mut self) {
+    pub fn sleep(&mut self) {
         if self.buf.is_empty() {
             (self.buf, self.want, self.came) = (BytesMut::new(), READ_BYTES.0, 0);
         }
     }
 
     /// Takes everything that is complete, after `came` bytes were read; what came before a mistake is good.
-    pub(crate) fn take(&mut self, came: usize) -> (Vec<Item>, Option<Broken>) {
+    pub fn take(&mut self, came: usize) -> (Vec<Item>, Option<Broken>) {
         self.came = came;
         let mut items = Vec::new();
         loop {
@@ -244,7 +244,7 @@ impl From<Broken> for End {
 
 /// Text frames of a server: unmasked and whole.
 #[derive(Debug)]
-pub(crate) enum TextFrames {}
+pub enum TextFrames {}
 
 impl Framing for TextFrames {
     fn push_head(text_bytes: usize, out: &mut Vec<u8>) {
@@ -253,7 +253,7 @@ impl Framing for TextFrames {
 }
 
 /// The head of a text of this length.
-pub(crate) fn text_head(len: usize, out: &mut Vec<u8>) {
+pub fn text_head(len: usize, out: &mut Vec<u8>) {
     out.push(0x80 | TEXT);
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(short), _) if short < 126 => out.push(short),
@@ -269,17 +269,17 @@ pub(crate) fn text_head(len: usize, out: &mut Vec<u8>) {
 }
 
 /// Appends a ping.
-pub(crate) fn ping(out: &mut Vec<u8>) {
+pub fn ping(out: &mut Vec<u8>) {
     control(PING, &[], out);
 }
 
 /// Appends the answer to a ping.
-pub(crate) fn pong(data: &[u8], out: &mut Vec<u8>) {
+pub fn pong(data: &[u8], out: &mut Vec<u8>) {
     control(PONG, data, out);
 }
 
 /// Appends a goodbye.
-pub(crate) fn close(code: u16, reason: &str, out: &mut Vec<u8>) {
+pub fn close(code: u16, reason: &str, out: &mut Vec<u8>) {
     let mut data = code.to_be_bytes().to_vec();
     data.extend(reason.bytes().take(CONTROL_BYTES_MAX - 2));
     control(CLOSE, &data, out);

@@ -8,8 +8,7 @@
 //!
 //! A body that is there at once, as most are, is charged to nobody and needs no timer.
 
-use crate::door::too_large;
-use crate::error::Refusal;
+use crate::answer::{Refusal, too_large};
 use crate::standing::Stranger;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -28,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub enum Unread {
     /// It came too slowly.
     Slow,
     /// It has more bytes than somebody without a credential may send.
@@ -80,7 +79,7 @@ impl Unread {
     }
 
     /// The answer. The rest of the body is not wanted, so the connection ends with it.
-    pub(crate) fn answer(self) -> Response {
+    pub fn answer(self) -> Response {
         let mut response = Refusal::from(self.fault()).into_response();
         if self == Unread::Slow {
             *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
@@ -92,7 +91,7 @@ impl Unread {
 
 /// What all bodies of a node that are on their way in take.
 #[derive(Debug, Default)]
-pub(crate) struct Bodies(Mutex<Taken>);
+pub struct Bodies(Mutex<Taken>);
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -159,7 +158,7 @@ impl Bodies {
 
 /// Whom a body is charged to.
 #[derive(Debug, Clone)]
-pub(crate) enum Payer {
+pub enum Payer {
     /// Somebody who showed no credential that is known.
     Stranger(Stranger),
     /// Whoever holds the credential of this hash.
@@ -170,7 +169,7 @@ pub(crate) enum Payer {
 
 /// What becomes of the pieces of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// They are kept until the last has come.
     Whole,
     /// Each goes on to the disk as it comes.
@@ -181,7 +180,7 @@ pub(crate) enum Use {
 
 /// A body on its way in.
 #[derive(Debug)]
-pub(crate) struct Arriving<B = Incoming> {
+pub struct Arriving<B = Incoming> {
     inner: B,
     came: usize,
     purpose: Use,
@@ -206,7 +205,7 @@ struct Late {
 
 impl Arriving {
     /// As a body of the router, and where it will be told why it was not read to its end.
-    pub(crate) fn told(mut self) -> (Body, Arc<OnceLock<Unread>>) {
+    pub fn told(mut self) -> (Body, Arc<OnceLock<Unread>>) {
         let why = Arc::new(OnceLock::new());
         self.why = Some(Arc::clone(&why));
         (Body::new(self), why)
@@ -214,7 +213,7 @@ impl Arriving {
 }
 
 impl<B> Arriving<B> {
-    pub(crate) fn new(inner: B, purpose: Use, payer: Payer, bodies: Arc<Bodies>) -> Arriving<B> {
+    pub fn new(inner: B, purpose: Use, payer: Payer, bodies: Arc<Bodies>) -> Arriving<B> {
         Arriving { inner, came: 0, purpose, payer, late: None, bodies, why: None }
     }
 

@@ -2,7 +2,6 @@
 //! they lie. Holds no memory while nothing waits.
 
 use super::codec;
-use crate::stream::Frame;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,11 +9,11 @@ use std::io::IoSlice;
 /// A shared block of at least this size is written from where it lies.
 const DIRECT_BYTES: usize = 16 << 10;
 /// Blocks given to the socket at once.
-pub(super) const SLICES: usize = 16;
+pub const SLICES: usize = 16;
 
 /// See above.
 #[derive(Debug, Default)]
-pub(super) struct Spool {
+pub struct Spool {
     /// Mostly there is one block: it needs no list.
     first: Bytes,
     rest: VecDeque<Bytes>,
@@ -24,45 +23,38 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.open.is_empty()
     }
 
     /// Bytes that wait.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>() + self.open.len()
     }
 
-    /// Appends events.
-    pub(super) fn put(&mut self, frame: Frame) {
-        match frame {
-            Frame::One(event, attempt) => {
-                codec::text_head(event.json_len_as(attempt), &mut self.open);
-                event.push_json(attempt, &mut self.open);
-            }
-            Frame::Signal(signal) => {
-                codec::text_head(signal.text().len(), &mut self.open);
-                self.open.extend_from_slice(signal.text().as_bytes());
-            }
-            Frame::Shared(part) => {
-                let block = part.framed::<codec::TextFrames>();
-                if self.is_empty() || block.len() >= DIRECT_BYTES {
-                    self.seal();
-                    self.push(block);
-                } else {
-                    self.open.extend_from_slice(&block);
-                }
-            }
+    /// Appends one text. `push` must append exactly `bytes` bytes of it.
+    pub fn text(&mut self, bytes: usize, push: impl FnOnce(&mut Vec<u8>)) {
+        codec::text_head(bytes, &mut self.open);
+        push(&mut self.open);
+    }
+
+    /// Appends a block of whole frames that others write too. A large one is written from where it lies.
+    pub fn shared(&mut self, frames: Bytes) {
+        if self.is_empty() || frames.len() >= DIRECT_BYTES {
+            self.seal();
+            self.push(frames);
+        } else {
+            self.open.extend_from_slice(&frames);
         }
     }
 
-    /// Appends a frame of control.
-    pub(super) fn control(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        put(&mut self.open);
+    /// Appends a frame of control, which `push` makes.
+    pub fn control(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
+        push(&mut self.open);
     }
 
     /// What to write next.
-    pub(super) fn slices(&mut self) -> ([IoSlice<'_>; SLICES], usize) {
+    pub fn slices(&mut self) -> ([IoSlice<'_>; SLICES], usize) {
         self.seal();
         let mut slices = [IoSlice::new(&[]); SLICES];
         let blocks = std::iter::once(&self.first).chain(&self.rest).filter(|block| !block.is_empty());
@@ -75,7 +67,7 @@ impl Spool {
     }
 
     /// So many bytes were written.
-    pub(super) fn advance(&mut self, mut written: usize) {
+    pub fn advance(&mut self, mut written: usize) {
         while written > 0 && !self.first.is_empty() {
             let here = written.min(self.first.len());
             self.first.advance(here);
@@ -125,14 +117,13 @@ mod tests {
         out
     }
 
-    /// An event with a payload of so many bytes, and its frame.
-    fn event(bytes: usize) -> (rialto_model::Event, Vec<u8>) {
-        let payload = format!("{{\"p\":\"{}\"}}", "x".repeat(bytes));
-        let event = crate::wire::server_event("a.b", "agent:a", "n1", &payload, None);
+    /// A text of so many bytes, and its frame.
+    fn text(bytes: usize) -> (Vec<u8>, Vec<u8>) {
+        let text = vec![b'x'; bytes];
         let mut frame = Vec::new();
-        codec::text_head(event.json().len(), &mut frame);
-        frame.extend_from_slice(event.json().as_bytes());
-        (event, frame)
+        codec::text_head(text.len(), &mut frame);
+        frame.extend_from_slice(&text);
+        (text, frame)
     }
 
     #[test]
@@ -141,11 +132,11 @@ mod tests {
         for step in [1, 3, 1000, usize::MAX] {
             let (mut spool, mut expected) = (Spool::default(), Vec::new());
             for n in [1, 200, 70_000] {
-                let (event, frame) = event(n);
+                let (text, frame) = text(n);
                 expected.extend(frame);
                 codec::ping(&mut expected);
                 expected.extend_from_slice(&block(n));
-                spool.put(Frame::One(event, None));
+                spool.text(text.len(), |out| out.extend_from_slice(&text));
                 spool.control(codec::ping);
                 spool.seal();
                 spool.push(block(n));
@@ -153,17 +144,5 @@ mod tests {
             assert_eq!(drain(&mut spool, step), expected, "in steps of {step}");
             assert_eq!((spool.rest.capacity(), spool.open.capacity()), (0, 0));
         }
-    }
-
-    #[test]
-    fn a_delivery_again_says_which_it_is() {
-        let (event, _) = event(3);
-        let text = event.json_as(Some(4));
-        let mut spool = Spool::default();
-        spool.put(Frame::One(event, Some(4)));
-        let mut expected = Vec::new();
-        codec::text_head(text.len(), &mut expected);
-        expected.extend_from_slice(text.as_bytes());
-        assert_eq!(drain(&mut spool, 1000), expected);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! An answer is charged for before it is made, and until its last byte is with the operating system. Where there is no room the
 //! request waits; where nobody reads it is refused.
-//! Not here: streams. They make what they send as it is read (`sse`, `stream`).
+//! Not here: streams of a connection of their own. They make what they send as it is read.
 
-use crate::auth::{self, Call};
-use crate::error::Refusal;
+use crate::answer::Refusal;
+use crate::credentials;
 use crate::standing::Standing;
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rialto_model::{Fault, limits};
 use rialto_node::budget::{Account, Accounts, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, PATIENCE, Scope};
-use rialto_node::{Query, QueryResult};
+use rialto_node::{Caller, Network, Query, QueryResult};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// What one connection's answers are charged to.
 #[derive(Debug)]
-pub(crate) struct UnreadAnswers {
+pub struct UnreadAnswers {
     accounts: Arc<Accounts>,
     /// The connection: it is ended when it holds most of what nobody reads.
     standing: Option<Standing>,
@@ -44,7 +44,7 @@ struct Shown {
 }
 
 impl UnreadAnswers {
-    pub(crate) fn new(accounts: Arc<Accounts>, standing: Option<Standing>) -> UnreadAnswers {
+    pub fn new(accounts: Arc<Accounts>, standing: Option<Standing>) -> UnreadAnswers {
         UnreadAnswers { accounts, standing, last: Mutex::new(None) }
     }
 
@@ -64,7 +64,7 @@ impl UnreadAnswers {
 
     /// Makes an answer, charged for as long as it is not read. What may wait long before it has anything to say is charged for
     /// when it reads ([`page`]), everything else before it begins.
-    pub(crate) async fn answered(&self, asked: Asked, answer: impl Future<Output = Response>) -> Response {
+    pub async fn answered(&self, asked: Asked, answer: impl Future<Output = Response>) -> Response {
         let reading = Arc::new(Reading { account: asked.account, charge: Mutex::new(None) });
         if !asked.patient
             && let Err(fault) = reading.reserve().await
@@ -76,11 +76,11 @@ impl UnreadAnswers {
     }
 
     /// What is to be known of a request before its answer is made.
-    pub(crate) fn asked<B: HttpBody>(&self, request: &Request<B>) -> Asked {
+    pub fn asked<B: HttpBody>(&self, request: &Request<B>) -> Asked {
         let waits = |query: &str| query.split('&').any(|part| part.starts_with("wait"));
         let (path, headers) = (request.uri().path(), request.headers());
         let is_stream = path.ends_with("/stream") || headers.contains_key(header::UPGRADE);
-        let credential = auth::bearer(headers).ok().flatten();
+        let credential = credentials::bearer(headers).ok().flatten();
         // What has a body is answered when that has come; whoever shows nothing is told little.
         let later = is_stream || !request.body().is_end_stream() || credential.is_none();
         let patient = later || request.uri().query().is_some_and(waits);
@@ -90,7 +90,7 @@ impl UnreadAnswers {
 
 /// A request, as far as its answer is charged for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub struct Asked {
     account: Arc<Account>,
     /// It may wait long before it has anything to say.
     patient: bool,
@@ -143,12 +143,12 @@ impl Reading {
 }
 
 /// Reads a page for the answer that is being made: waits until there is room for it. A page without events is charged for no longer.
-pub(crate) async fn page(call: &Call, query: &Query) -> Result<QueryResult, Fault> {
+pub async fn page(network: &Network, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
     let reading = READING.try_with(Arc::clone).ok();
     if let Some(reading) = &reading {
         reading.reserve().await?;
     }
-    let result = call.network.query(&call.caller, query).await;
+    let result = network.query(caller, query).await;
     if let Some(reading) = reading.filter(|_| result.as_ref().is_ok_and(|page| page.events.is_empty())) {
         reading.slot().take();
     }
@@ -156,17 +156,17 @@ pub(crate) async fn page(call: &Call, query: &Query) -> Result<QueryResult, Faul
 }
 
 /// What the pieces of a stream that begins now are charged to.
-pub(crate) fn stream() -> StreamAccount {
+pub fn stream() -> StreamAccount {
     StreamAccount(READING.try_with(|reading| reading.account.clone()).ok())
 }
 
 /// What the pieces of a stream are charged to.
 #[derive(Debug)]
-pub(crate) struct StreamAccount(Option<Arc<Account>>);
+pub struct StreamAccount(Option<Arc<Account>>);
 
 impl StreamAccount {
     /// Waits until there is room for another piece: a stream whose client does not read makes none.
-    pub(crate) async fn room(&self) -> Option<Charge> {
+    pub async fn room(&self) -> Option<Charge> {
         let account = self.0.as_ref()?;
         loop {
             if let Ok(charge) = account.charge(PAGE_IN_THE_MAKING_BYTES, PATIENCE).await {
@@ -177,7 +177,7 @@ impl StreamAccount {
 }
 
 /// A piece of a stream, charged for until it is written.
-pub(crate) fn piece(text: String, charge: Option<Charge>) -> Bytes {
+pub fn piece(text: String, charge: Option<Charge>) -> Bytes {
     let Some(mut charge) = charge else { return text.into() };
     charge.resize(text.len());
     Bytes::from_owner(ChargedBytes { bytes: text.into(), charge: Some(Arc::new(charge)) })

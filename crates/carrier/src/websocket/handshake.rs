@@ -1,6 +1,6 @@
 //! The opening handshake of RFC 6455.
 
-use crate::error::Refusal;
+use crate::answer::Refusal;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -11,10 +11,10 @@ use rialto_model::{ErrorCode, Fault};
 use sha1::{Digest, Sha1};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-const PROTOCOL: &str = "openagents.v1";
 
-/// Checks a client's request: the answer to it, and the connection that is there once the answer is sent.
-pub(super) fn accept(request: &mut Request) -> Result<(Response, OnUpgrade), Refusal> {
+/// Checks a client's request: the answer to it, and the connection that is there once the answer is sent. The answer names
+/// `protocol` if the client offers it.
+pub fn accept(request: &mut Request, protocol: &'static str) -> Result<(Response, OnUpgrade), Refusal> {
     let refuse = |what: &str| Refusal::from(Fault::new(ErrorCode::InvalidArgument, what.to_owned()));
     let headers = request.headers();
     let asks = request.method() == Method::GET
@@ -33,8 +33,8 @@ pub(super) fn accept(request: &mut Request) -> Result<(Response, OnUpgrade), Ref
         .header(header::CONNECTION, "upgrade")
         .header(header::UPGRADE, "websocket")
         .header(header::SEC_WEBSOCKET_ACCEPT, accept_key(key.as_bytes()));
-    if names(headers, header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
-        response = response.header(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    if names(headers, header::SEC_WEBSOCKET_PROTOCOL, protocol) {
+        response = response.header(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
     }
     let response = response.body(Body::empty()).map_err(|_| Refusal::from(Fault::from(ErrorCode::Internal)))?;
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();

@@ -9,7 +9,7 @@ use std::str::FromStr;
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// `http` or `https`, as the client spoke to the proxy. Handlers may believe it: [`resolve`] takes it off where it is not to be.
-pub(crate) const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// A range of addresses, such as `10.0.0.0/8` or `::1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,26 +69,26 @@ impl Subnet {
 
 /// The client of a request: who connected, or for whom a trusted proxy did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Client {
+pub struct Client {
     /// Not known where requests do not come from a socket.
-    pub(crate) ip: Option<IpAddr>,
+    pub ip: Option<IpAddr>,
 }
 
 impl Client {
     /// Where it is, in a word, for the record of who did what.
-    pub(crate) fn place(&self) -> Option<String> {
+    pub fn place(&self) -> Option<String> {
         self.ip.map(|ip| ip.to_canonical().to_string())
     }
 
     /// Whether it is on this machine, as far as is known.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         self.ip.is_none_or(|ip| ip.to_canonical().is_loopback())
     }
 }
 
 /// Finds out who the client is. From a trusted proxy, the host it was asked for becomes the request's own; from anybody else,
 /// what it says of others is taken off.
-pub(crate) fn resolve(trusted: &[Subnet], peer: Option<IpAddr>, headers: &mut HeaderMap) -> Client {
+pub fn resolve(trusted: &[Subnet], peer: Option<IpAddr>, headers: &mut HeaderMap) -> Client {
     let is_trusted = |ip: IpAddr| trusted.iter().any(|subnet| subnet.contains(ip));
     let Some(proxy) = peer.filter(|peer| is_trusted(*peer)) else {
         headers.remove(&PROTO);

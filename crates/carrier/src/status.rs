@@ -1,12 +1,19 @@
-//! One table from error codes to HTTP and gRPC statuses (sheet section 13).
+//! One table from error codes to statuses for each kind of carrier: HTTP, gRPC, WebSocket (sheet section 13).
 
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use rialto_model::{ErrorCode, Fault};
-use serde_json::json;
+use rialto_model::ErrorCode;
 
-/// HTTP status and gRPC status number of a code.
-pub fn statuses(code: ErrorCode) -> (u16, i32) {
+/// The HTTP status of a code.
+pub fn http_status(code: ErrorCode) -> u16 {
+    http_and_grpc(code).0
+}
+
+/// The number of a code's gRPC status.
+pub fn grpc_status(code: ErrorCode) -> i32 {
+    http_and_grpc(code).1
+}
+
+/// Both in one table: codes that share a row on one carrier mostly share it on the other.
+fn http_and_grpc(code: ErrorCode) -> (u16, i32) {
     use ErrorCode as C;
     const INVALID_ARGUMENT: i32 = 3;
     const DEADLINE_EXCEEDED: i32 = 4;
@@ -83,48 +90,12 @@ pub fn close_code(code: ErrorCode) -> u16 {
         (ErrorCode::RateLimited, 4429),
     ];
     let own = OWN.iter().find(|(c, _)| *c == code).map(|(_, close)| *close);
-    own.unwrap_or(match statuses(code).0 {
+    own.unwrap_or(match http_status(code) {
         401 => 4401,
         403 => 4403,
         400 => 4400,
         _ => 1011,
     })
-}
-
-/// A refusal on its way to an HTTP client, with the event it is about.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) fault: Fault,
-    pub(crate) event_id: Option<String>,
-}
-
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal { fault, event_id: None }
-    }
-}
-
-impl From<ErrorCode> for Refusal {
-    fn from(code: ErrorCode) -> Refusal {
-        Fault::from(code).into()
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let (status, _) = statuses(self.fault.code);
-        let body = json!({
-            "code": status, "message": self.fault.to_string(), "data": null, "error": self.fault.payload(self.event_id.as_deref()),
-        });
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, axum::Json(body)).into_response();
-        let wait =
-            self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(serde_json::Value::as_u64);
-        if let Some(ms) = wait {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000).max(1)));
-        }
-        response
-    }
 }
 
 #[cfg(test)]
@@ -149,7 +120,7 @@ mod tests {
             (ErrorCode::StorageUnavailable, 503, 14),
             (ErrorCode::Timeout, 504, 4),
         ] {
-            assert_eq!(statuses(code), (http, grpc), "{code}");
+            assert_eq!((http_status(code), grpc_status(code)), (http, grpc), "{code}");
         }
     }
 }

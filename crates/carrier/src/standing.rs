@@ -52,7 +52,7 @@ impl Standing {
     }
 
     /// A credential was proved on this connection, shown like this.
-    pub(crate) fn prove_holder(&self, shown: Option<&HeaderValue>, hash: [u8; 32]) {
+    pub fn prove_holder(&self, shown: Option<&HeaderValue>, hash: [u8; 32]) {
         if let Some(shown) = shown
             && self.0.holder.get().is_none()
             // A copy: the header as it came keeps the buffer alive that it was read into.
@@ -65,7 +65,7 @@ impl Standing {
     }
 
     /// The hash of what is shown, if it is what was proved here before.
-    pub(crate) fn holder(&self, shown: &HeaderValue) -> Option<[u8; 32]> {
+    pub fn holder(&self, shown: &HeaderValue) -> Option<[u8; 32]> {
         self.0.holder.get().filter(|(before, _)| before == shown).map(|(_, hash)| *hash)
     }
 
@@ -86,33 +86,33 @@ impl Standing {
 
     /// Counts bytes that are kept for this connection before a credential is proved; gives whether they are within its bound. Those that
     /// are not are not counted.
-    pub(crate) fn hold(&self, bytes: usize) -> bool {
+    pub fn hold(&self, bytes: usize) -> bool {
         let within = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= limits::UNPROVED_BODY_BYTES_MAX);
         self.0.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, within).is_ok()
     }
 
     /// They are kept no longer.
-    pub(crate) fn let_go(&self, bytes: usize) {
+    pub fn let_go(&self, bytes: usize) {
         self.0.held.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
 /// Who asks, as far as a credential goes: an extension of every request that came without one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stranger {
+pub struct Stranger {
     /// Its connection; not known where requests do not come from a socket.
-    pub(crate) standing: Option<Standing>,
+    pub standing: Option<Standing>,
     /// The request itself has proved a credential since.
     proved: Arc<AtomicBool>,
 }
 
 impl Stranger {
-    pub(crate) fn new(standing: Option<Standing>) -> Stranger {
+    pub fn new(standing: Option<Standing>) -> Stranger {
         Stranger { standing, proved: Arc::default() }
     }
 
     /// What the request brought in its body or its stream has proved a credential.
-    pub(crate) fn prove(&self) {
+    pub fn prove(&self) {
         self.proved.store(true, Ordering::Release);
         if let Some(standing) = &self.standing {
             standing.prove();
@@ -120,7 +120,7 @@ impl Stranger {
     }
 
     /// Whether it has.
-    pub(crate) fn has_proved(&self) -> bool {
+    pub fn has_proved(&self) -> bool {
         self.proved.load(Ordering::Acquire)
     }
 }

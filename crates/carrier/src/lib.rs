@@ -1,0 +1,23 @@
+//! What HTTP faces share and no protocol owns: credentials from headers, clients behind proxies, bounds and clocks of
+//! bodies, ranged bodies, charging for answers that nobody reads, WebSocket framing, server-sent events, long polls, and
+//! the one table from error codes to statuses for each kind of carrier.
+//!
+//! Not here: what any operation means (the faces), sockets that listen (`rialto-serve`), and who may do what (`rialto-node`).
+
+pub mod answer;
+pub mod body;
+pub mod credentials;
+pub mod long_poll;
+pub mod proxy;
+pub mod ranges;
+pub mod request;
+pub mod sse;
+pub mod standing;
+pub mod status;
+pub mod unread;
+pub mod websocket;
+
+pub use answer::Refusal;
+pub use proxy::{BadSubnet, Client, Subnet};
+pub use request::{Params, RequestInfo};
+pub use standing::{Standing, Stranger};
