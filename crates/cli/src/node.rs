@@ -6,18 +6,21 @@ use crate::heldlog::HeldLog;
 use crate::place::{RunFile, RunNetwork};
 use crate::render;
 use crate::settings::Settings;
+use rialto_carrier::state::listen_is_plain;
+use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::ErrorCode;
 use rialto_model::network::Preset;
 use rialto_node::command::{Ledger, Look};
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, OpenError};
-use rialto_openagents::{App, FaceConfig};
+use rialto_openagents::OpenAgents;
+use rialto_openagents::stdio::Spawned;
+use rialto_operator::Operator;
 use rialto_serve::modprocess::ModProcess;
-use rialto_serve::stdio::Spawned;
 use rialto_serve::{Listener, tls};
 use rialto_store::StoreError;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -109,24 +112,21 @@ impl Running {
         let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
         node.set_base_url(&url);
         let stop = CancellationToken::new();
-        let app = App {
-            node: node.clone(),
-            config: Arc::new(FaceConfig {
-                public_url: settings.server.public_url.clone(),
-                allowed_origins: settings.server.allowed_origins.clone(),
-                allowed_hosts: settings.server.allowed_hosts.clone(),
-                open_creation: settings.workspaces.open_creation,
-                trusted_proxies: settings.server.trusted_proxies.clone(),
-                tls,
-                listen: listen.to_string(),
-            }),
-            stop: stop.clone(),
-            codes: Arc::new(Mutex::new(Vec::new())),
-            streams: TaskTracker::new(),
+        let listener_settings = ListenerSettings {
+            public_url: settings.server.public_url.clone(),
+            allowed_origins: settings.server.allowed_origins.clone(),
+            allowed_hosts: settings.server.allowed_hosts.clone(),
+            open_creation: settings.workspaces.open_creation,
+            trusted_proxies: settings.server.trusted_proxies.clone(),
+            tls,
+            listen: listen.to_string(),
         };
-        let streams = app.streams.clone();
-        let browser_link = app.browser_link(&url);
-        let serving = tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
+        let state = FaceState::new(node.clone(), listener_settings, stop.clone());
+        let streams = state.streams.clone();
+        let operator = Operator::new(state.clone());
+        let browser_link = operator.browser_link(&url);
+        let faces: Vec<Box<dyn Face>> = vec![Box::new(OpenAgents::new(state.clone())), Box::new(operator)];
+        let serving = tokio::spawn(listener.serve(HttpService::new(state, faces), stop.clone()));
         let agents = start_agents(&node, &network, settings, &stop)?;
         start_mods(&network, settings, &stop, &agents);
         let now = network.settings();
@@ -139,7 +139,7 @@ impl Running {
             admin_secret: node.admin_secret().expose().into(),
             fresh_token: fresh_token.map(|t| t.expose().into()),
             browser_link,
-            plain: rialto_openagents::listen_is_plain(&listen.to_string(), tls),
+            plain: listen_is_plain(&listen.to_string(), tls),
         };
         if about.plain {
             tracing::warn!(%listen, "others reach this node without TLS: tokens and mail can be read on the way");

@@ -8,8 +8,9 @@
 
 mod support;
 
-use rialto_openagents::ops::{OPS, Op, scoped_path};
-use rialto_sim::contract::{Carrier, Draft, Member};
+use rialto_carrier::operations::{Op, scoped_path};
+use rialto_openagents::ops::OPS;
+use rialto_sim::contract::{Carrier, Draft, Member, Place};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use support::Node;
@@ -205,7 +206,11 @@ fn body(id: &str) -> String {
 
 fn operations() -> Vec<&'static Op> {
     let place = |op: &Op| LAST.iter().position(|last| *last == op.id).map_or(0, |at| at + 1);
-    let mut ops: Vec<&Op> = OPS.iter().filter(|op| op.path.starts_with("/v1/") && !APART.contains(&op.id)).collect();
+    let mut ops: Vec<&Op> = OPS
+        .iter()
+        .chain(rialto_operator::ops::OPS)
+        .filter(|op| op.path.starts_with("/v1/") && !APART.contains(&op.id))
+        .collect();
     ops.sort_by_key(|op| place(op));
     ops
 }

@@ -6,18 +6,20 @@
 
 mod support;
 
+use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
 use rialto_node::command::Look;
 use rialto_node::identity::Secret;
 use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts};
+use rialto_openagents::OpenAgents;
 use rialto_openagents::grpc::pb;
-use rialto_openagents::{App, Door, FaceConfig};
+use rialto_operator::Operator;
 use rialto_serve::Listener;
 use rialto_sim::contract::{Carrier, Draft, Member, Place, bearing};
 use rialto_store::MemoryStore;
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::PATIENCE;
 use support::http::Http;
@@ -47,10 +49,11 @@ impl World {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, 100).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
-        let (codes, streams) = (Arc::new(Mutex::new(Vec::new())), Default::default());
-        let app = App { node: node.clone(), config, stop: stop.clone(), codes, streams };
-        tokio::spawn(listener.serve(Door::new(app), stop.clone()));
+        let settings = ListenerSettings { listen: addr.to_string(), ..ListenerSettings::default() };
+        let state = FaceState::new(node.clone(), settings, stop.clone());
+        let faces: Vec<Box<dyn Face>> =
+            vec![Box::new(OpenAgents::new(state.clone())), Box::new(Operator::new(state.clone()))];
+        tokio::spawn(listener.serve(HttpService::new(state, faces), stop.clone()));
         let dir = tempfile::tempdir().unwrap();
         let place = Place {
             url: format!("http://{addr}"),

@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("rialto.bin"), encoded)?;
     tonic_prost_build::configure()
         .extern_path(".rialto.v1.Event", "crate::grpc::event::Event")
+        .extern_path(".rialto.v1.Error", "::rialto_carrier::grpc::Error")
         .build_transport(false)
         .compile_fds(files)?;
     Ok(())

@@ -1,12 +1,10 @@
 //! Carriers that listen: HTTP/1.1, HTTP/2, WebSocket, SSE and gRPC share one port; TLS when a certificate is given.
 //!
-//! Not here: what the bytes mean (the faces).
+//! Not here: what the bytes mean (the faces), and how faces are mounted (`rialto-carrier`).
 
-mod lines;
 pub mod modprocess;
 mod patience;
 mod places;
-pub mod stdio;
 #[cfg(test)]
 mod tests;
 pub mod tls;
@@ -22,10 +20,9 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
 use places::{Place, Places};
-use rialto_carrier::Standing;
 use rialto_carrier::websocket::socket::Beneath;
+use rialto_carrier::{HttpService, Standing};
 use rialto_model::limits;
-use rialto_openagents::Door;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -49,16 +46,16 @@ const PING_AFTER: Duration = Duration::from_secs(20);
 const PONG_WITHIN: Duration = Duration::from_secs(40);
 
 /// What answers the requests of a listener.
-pub trait Face:
+pub trait ListenerService:
     Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send> + Send + 'static
 {
     /// What answers the requests of one connection.
     fn for_peer(&self, peer: IpAddr, standing: Standing) -> Self;
 }
 
-impl Face for Door {
-    fn for_peer(&self, peer: IpAddr, standing: Standing) -> Door {
-        Door::for_peer(self, peer, standing)
+impl ListenerService for HttpService {
+    fn for_peer(&self, peer: IpAddr, standing: Standing) -> HttpService {
+        HttpService::for_peer(self, peer, standing)
     }
 }
 
@@ -87,7 +84,7 @@ impl Listener {
     }
 
     /// Serves until `stop` fires, then lets connections finish for a moment.
-    pub async fn serve<F: Face>(self, face: F, stop: CancellationToken) {
+    pub async fn serve<F: ListenerService>(self, service: F, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Places::new(self.connections_max);
         loop {
@@ -108,10 +105,10 @@ impl Listener {
                 tracing::warn!("all {} connections are taken", self.connections_max);
                 continue;
             };
-            let (tls, face, stop) = (self.tls.clone(), face.for_peer(peer.ip(), standing.clone()), stop.clone());
+            let (tls, service, stop) = (self.tls.clone(), service.for_peer(peer.ip(), standing.clone()), stop.clone());
             connections.spawn(async move {
                 tokio::select! {
-                    () = accept(stream, tls, face, (place, standing.clone()), stop) => {}
+                    () = accept(stream, tls, service, (place, standing.clone()), stop) => {}
                     () = standing.dismissed() => tracing::debug!("a connection without a credential left for another"),
                 }
             });
@@ -122,19 +119,19 @@ impl Listener {
 }
 
 /// Serves one accepted connection. Its place is taken until it ends, also as what it was upgraded to.
-async fn accept<F: Face>(
+async fn accept<F: ListenerService>(
     stream: TcpStream,
     tls: Option<tls::Acceptor>,
-    face: F,
+    service: F,
     (place, standing): (Place, Standing),
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
     let place = Arc::new(place);
     match tls {
-        None => serve(stream, face, Beneath { unwrap: Some(bare), place, standing }, stop).await,
+        None => serve(stream, service, Beneath { unwrap: Some(bare), place, standing }, stop).await,
         Some(tls) => match tokio::time::timeout(PATIENCE.headers, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, face, Beneath { unwrap: None, place, standing }, stop).await,
+            Ok(Ok(stream)) => serve(stream, service, Beneath { unwrap: None, place, standing }, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -142,10 +139,10 @@ async fn accept<F: Face>(
 }
 
 /// Serves one connection. Safe to drop: what was answered is committed.
-async fn serve<S, F>(stream: S, face: F, beneath: Beneath, stop: CancellationToken)
+async fn serve<S, F>(stream: S, service: F, beneath: Beneath, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Face,
+    F: ListenerService,
 {
     let mut builder = Builder::new(TokioExecutor::new());
     // An answer is small and goes out whole: copying it together is cheaper than writing it in parts.
@@ -160,7 +157,7 @@ where
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service, shared) = patience::watch(stream, face, PATIENCE, beneath);
+    let (stream, service, shared) = patience::watch(stream, service, PATIENCE, beneath);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;

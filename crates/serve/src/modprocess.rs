@@ -3,7 +3,7 @@
 //! Invariant: every question is answered or fails in time. A process that ends, says nothing in time or something that is
 //! no line is killed and started again; while there is none, questions fail at once.
 
-use crate::lines::{Line, read_line};
+use rialto_carrier::process::{Line, read_line};
 use rialto_node::{Asked, ModPort, Network};
 use std::process::Stdio;
 use std::time::Duration;

@@ -38,7 +38,7 @@ impl Service<Request<Incoming>> for Stub {
     }
 }
 
-impl Face for Stub {
+impl ListenerService for Stub {
     fn for_peer(&self, _: IpAddr, _: Standing) -> Stub {
         Stub
     }

@@ -1,14 +1,16 @@
 //! The face over a real socket: what needs no credentials, what pages and URLs may carry, and the two forms of a path.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::{Policy, Preset};
 use rialto_node::{AdminOp, CreateNetwork, Network, Node};
-use rialto_openagents::{App, FaceConfig};
+use rialto_openagents::OpenAgents;
+use rialto_operator::Operator;
 use rialto_serve::Listener;
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -30,15 +32,11 @@ async fn server(policy: Policy) -> Server {
     let addr = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let allowed_origins = vec!["https://ui.example".to_owned()];
-    let config = FaceConfig { listen: addr.to_string(), allowed_origins, ..FaceConfig::default() };
-    let app = App {
-        node: node.clone(),
-        config: Arc::new(config),
-        stop: stop.clone(),
-        codes: Arc::new(Mutex::new(Vec::new())),
-        streams: Default::default(),
-    };
-    tokio::spawn(listener.serve(rialto_openagents::Door::new(app), stop.clone()));
+    let settings = ListenerSettings { listen: addr.to_string(), allowed_origins, ..ListenerSettings::default() };
+    let state = FaceState::new(node.clone(), settings, stop.clone());
+    let faces: Vec<Box<dyn Face>> =
+        vec![Box::new(OpenAgents::new(state.clone())), Box::new(Operator::new(state.clone()))];
+    tokio::spawn(listener.serve(HttpService::new(state, faces), stop.clone()));
     let token = token.map(|t| t.expose().to_owned()).unwrap_or_default();
     Server { node, network, token, addr, stop }
 }

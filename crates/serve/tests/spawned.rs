@@ -4,7 +4,7 @@
 use rialto_model::Address;
 use rialto_model::network::Preset;
 use rialto_node::{Caller, CreateNetwork, Dialect, Node, Query, View};
-use rialto_serve::stdio::Spawned;
+use rialto_openagents::stdio::Spawned;
 use rialto_store::MemoryStore;
 use serde_json::json;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("rialto-node", &["rialto-engine", "rialto-identity", "rialto-store", "rialto-model"]),
     ("rialto-carrier", &["rialto-node", "rialto-model"]),
     (FACES, &["rialto-carrier", "rialto-node", "rialto-model"]),
-    ("rialto-serve", &[FACES, "rialto-carrier", "rialto-node", "rialto-model"]),
+    ("rialto-serve", &["rialto-carrier", "rialto-node", "rialto-model"]),
     ("rialto-mesh", &["rialto-node", "rialto-model"]),
     ("rialto-client", &["rialto-model"]),
     ("rialto-bench", &["rialto-node", "rialto-model"]),

@@ -1,23 +1,16 @@
-//! What handlers are given: a request's path, query and headers, read once in one place. Who may ask what is in the type:
-//! a [`Desk`] is there only for the operator.
+//! What handlers are given: a request's path, query and headers, read once in one place.
 
-use crate::app::App;
 use crate::auth::{Call, CallRequest};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::response::Response;
-use rialto_carrier::{Client, Params, Refusal, RequestInfo, Stranger, answer, credentials};
-use rialto_model::{ErrorCode, Fault};
-use rialto_node::command::{Ledger, Look};
-use rialto_node::{AdminOp, Caller, Network};
+use rialto_carrier::{Client, FaceState, Params, Refusal, RequestInfo, Stranger};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// A request without its body.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    pub(crate) app: App,
+    pub(crate) app: FaceState,
     /// The parts of the path that have names.
     pub(crate) path: Params,
     pub(crate) params: Params,
@@ -27,10 +20,10 @@ pub(crate) struct Ask {
     pub(crate) stranger: Option<Stranger>,
 }
 
-impl FromRequestParts<App> for Ask {
+impl FromRequestParts<FaceState> for Ask {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ask, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &FaceState) -> Result<Ask, Refusal> {
         let RequestInfo { path, params, headers, client, stranger } =
             RequestInfo::from_request_parts(parts, app).await?;
         Ok(Ask { app: app.clone(), path, params, headers, client, stranger })
@@ -77,68 +70,5 @@ impl Ask {
         if let Some(stranger) = &self.stranger {
             stranger.prove();
         }
-    }
-
-    /// Refuses anyone but the operator.
-    pub(crate) fn operator(&self) -> Result<Arc<Caller>, Refusal> {
-        credentials::operator(&self.app.node, &self.headers)
-    }
-}
-
-/// A request of the operator.
-#[derive(Debug)]
-pub(crate) struct Desk {
-    pub(crate) app: App,
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) params: Params,
-    pub(crate) client: Client,
-    path: Params,
-}
-
-impl FromRequestParts<App> for Desk {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Desk, Refusal> {
-        let ask = Ask::from_request_parts(parts, app).await?;
-        Ok(Desk { caller: ask.operator()?, app: ask.app, params: ask.params, client: ask.client, path: ask.path })
-    }
-}
-
-impl Desk {
-    /// A part of the path.
-    pub(crate) fn named(&self, part: &str) -> &str {
-        self.path.get(part).map(String::as_str).unwrap_or_default()
-    }
-
-    /// The network of `/v1/admin/networks/{id}/…`.
-    pub(crate) fn network(&self) -> Result<Network, Refusal> {
-        let id = self.named("id");
-        let missing = || Fault::new(ErrorCode::NetworkNotFound, format!("no network {id:?} here"));
-        self.app.node.network(id).ok_or_else(|| missing().into())
-    }
-
-    /// What a ledger of the network says.
-    pub(crate) async fn read(&self, ledger: Ledger) -> Result<Value, Refusal> {
-        Ok(self.network()?.look(&self.caller, Look::Operator(ledger)).await?)
-    }
-
-    /// The same as an answer.
-    pub(crate) async fn show(&self, ledger: Ledger) -> Result<Response, Refusal> {
-        Ok(answer::ok(&self.read(ledger).await?))
-    }
-
-    /// Does something to the network, and records that the operator did, and from where.
-    pub(crate) async fn act(&self, op: AdminOp) -> Result<Response, Refusal> {
-        Ok(answer::ok(&self.done(op).await?))
-    }
-
-    /// Records that the operator did something to the network that is not recorded otherwise.
-    pub(crate) async fn note(&self, act: &'static str, about: Option<String>) -> Result<(), Refusal> {
-        self.done(AdminOp::Noted(act, about)).await.map(drop)
-    }
-
-    /// The same, for an answer that says more.
-    pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
-        Ok(self.network()?.act(&self.caller, self.client.place(), op).await?)
     }
 }

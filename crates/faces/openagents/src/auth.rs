@@ -1,9 +1,8 @@
 //! Who calls and which network is meant, from headers, query and body. Credentials are hashed here and go no further.
 
-use crate::app::App;
 use axum::http::{HeaderMap, HeaderName};
 use rialto_carrier::credentials::{SESSION_ID, WORKSPACE_TOKEN, bearer, header_text, trace};
-use rialto_carrier::{Params, Refusal};
+use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId};
 use rialto_node::identity::sha256;
 use rialto_node::{Caller, Dialect, Network};
@@ -50,7 +49,7 @@ static NO_BODY: Value = Value::Null;
 /// What says who calls and which network is meant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallRequest<'a> {
-    app: &'a App,
+    app: &'a FaceState,
     headers: &'a HeaderMap,
     params: &'a Params,
     path: Option<&'a str>,
@@ -60,7 +59,7 @@ pub(crate) struct CallRequest<'a> {
 
 impl<'a> CallRequest<'a> {
     /// A request that says it in its headers.
-    pub(crate) fn new(app: &'a App, headers: &'a HeaderMap) -> CallRequest<'a> {
+    pub(crate) fn new(app: &'a FaceState, headers: &'a HeaderMap) -> CallRequest<'a> {
         CallRequest { app, headers, params: &NO_PARAMS, path: None, body: &NO_BODY, query_token: false }
     }
 

@@ -1,16 +1,19 @@
-//! Documents about the face, made from the tables the code uses: OpenAPI, AsyncAPI, the well-known file.
+//! Documents about the face: AsyncAPI, the well-known file, and the schemas of its part of the OpenAPI document.
 
-use crate::app::App;
 use crate::auth::CallRequest;
-use crate::ops::{Access, OPS, Op, scoped_path};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use rialto_carrier::Refusal;
-use rialto_carrier::status::{grpc_status, http_status};
+use rialto_carrier::state::is_listed;
+use rialto_carrier::{FaceState, Refusal};
 use rialto_model::ErrorCode;
 use rialto_node::Network;
 use serde_json::{Map, Value, json};
+
+rialto_carrier::operations! {
+    for FaceState;
+    get "/.well-known/openagents.json" "well_known" Public plain &[], &[], well_known, "What this node offers";
+}
 
 /// Transports of a network as its profile lists them.
 pub(crate) fn transports(base: &str, network: &str) -> Value {
@@ -24,95 +27,12 @@ pub(crate) fn transports(base: &str, network: &str) -> Value {
     ])
 }
 
-fn parameters(op: &Op, path: &str) -> Vec<Value> {
-    let mut list = Vec::new();
-    let mut rest = path;
-    while let Some((_, after)) = rest.split_once('{') {
-        let Some((name, tail)) = after.split_once('}') else { break };
-        list.push(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
-        rest = tail;
-    }
-    list.extend(
-        op.query
-            .iter()
-            .map(|name| json!({ "name": name, "in": "query", "required": false, "schema": { "type": "string" } })),
-    );
-    list
-}
-
-fn operation(op: &Op, path: &str, id: &str) -> Value {
-    let mut out = json!({
-        "operationId": id, "summary": op.summary, "parameters": parameters(op, path),
-        "responses": {
-            "200": { "description": "ok", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Wrapper" } } } },
-            "default": { "description": "refused", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } },
-        },
-        "security": match op.access { Access::Public => json!([]), Access::Network | Access::Operator => json!([{ "bearer": [] }]) },
-        "x-access": match op.access { Access::Public => "public", Access::Network => "network", Access::Operator => "operator" },
-    });
-    if !op.body.is_empty() {
-        let members: Map<String, Value> = op.body.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
-        let schema = json!({ "type": "object", "properties": members });
-        if let Some(map) = out.as_object_mut() {
-            map.insert("requestBody".into(), json!({ "content": { "application/json": { "schema": schema } } }));
-        }
-    }
-    out
-}
-
-/// The OpenAPI 3.1 document.
-pub fn openapi_json() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    let mut add = |path: &str, op: &Op, id: &str| {
-        // The router's word for "all that follows" is none of OpenAPI's.
-        let path = &path.replace("{*", "{");
-        let entry = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
-        if let Some(map) = entry.as_object_mut() {
-            map.insert(op.method.to_owned(), operation(op, path, id));
-        }
-    };
-    for op in OPS {
-        add(op.path, op, op.id);
-        if let Some(path) = scoped_path(op) {
-            add(&path, op, &format!("{}_in_network", op.id));
-        }
-    }
-    let codes: Vec<Value> = ErrorCode::ALL
-        .iter()
-        .map(|c| json!({ "code": c.as_str(), "http": http_status(*c), "grpc": grpc_status(*c), "retryable": c.retryable() }))
-        .collect();
-    json!({
-        "openapi": "3.1.0",
-        "info": { "title": "Rialto", "version": env!("CARGO_PKG_VERSION"), "summary": "One network for every agent" },
-        "paths": paths,
-        "components": {
-            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer", "description": "session id, network token or admin secret" } },
-            "schemas": {
-                "Wrapper": { "type": "object", "required": ["code", "message", "data"], "properties": { "code": { "type": "integer" }, "message": { "type": "string" }, "data": {} } },
-                "Error": { "type": "object", "required": ["code", "message", "error"], "properties": {
-                    "code": { "type": "integer" }, "message": { "type": "string" }, "data": { "type": "null" },
-                    "error": { "type": "object", "required": ["code", "message", "retryable"], "properties": {
-                        "code": { "type": "string" }, "message": { "type": "string" }, "event_id": { "type": ["string", "null"] },
-                        "mod": { "type": "string" }, "retryable": { "type": "boolean" }, "details": { "type": "object" },
-                    } },
-                } },
-                "Event": event_schema(),
-            },
-        },
-        "x-error-codes": codes,
-    })
-}
-
-fn event_schema() -> Value {
+pub(crate) fn event_schema() -> Value {
     json!({ "type": "object", "required": ["id", "type", "source", "target", "payload", "metadata", "timestamp", "network", "visibility"], "properties": {
         "id": { "type": "string" }, "type": { "type": "string" }, "source": { "type": "string" }, "target": { "type": "string" },
         "payload": { "type": "object" }, "metadata": { "type": "object" }, "timestamp": { "type": "integer" }, "network": { "type": "string" },
         "visibility": { "enum": ["public", "channel", "direct", "mod_only"] },
     } })
-}
-
-pub(crate) async fn openapi() -> Response {
-    axum::Json(openapi_json()).into_response()
 }
 
 /// Message types of the stream conversation, with what their payloads hold.
@@ -194,36 +114,27 @@ fn asyncapi_json(base: &str, network: &Network) -> Value {
     })
 }
 
-fn base(app: &App, headers: &HeaderMap) -> String {
-    app.base_url(headers)
-}
-
-pub(crate) async fn asyncapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let network = app.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
+pub(crate) async fn asyncapi(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let network = state.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
     let name = network.id().to_owned();
-    network_asyncapi(State(app), Path(name), headers).await
+    network_asyncapi(State(state), Path(name), headers).await
 }
 
 pub(crate) async fn network_asyncapi(
-    State(app): State<App>,
+    State(state): State<FaceState>,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let call = CallRequest::new(&app, &headers).path(Some(&name)).call()?;
+    let call = CallRequest::new(&state, &headers).path(Some(&name)).call()?;
     // A network that is not listed has no profile for strangers, and so no document.
-    crate::members::profile_json(&app, &call, &headers).await?;
-    Ok(axum::Json(asyncapi_json(&base(&app, &headers), &call.network)).into_response())
-}
-
-/// Whether strangers may know of the network.
-pub(crate) fn is_listed(network: &Network) -> bool {
-    network.settings().metadata.get("listed").and_then(Value::as_bool).unwrap_or(true)
+    crate::members::profile_json(&state, &call, &headers).await?;
+    Ok(axum::Json(asyncapi_json(&state.base_url(&headers), &call.network)).into_response())
 }
 
 /// `/.well-known/openagents.json`: listed networks only.
-pub(crate) async fn well_known(State(app): State<App>, headers: HeaderMap) -> Response {
-    let base = base(&app, &headers);
-    let networks: Vec<Value> = app
+pub(crate) async fn well_known(State(state): State<FaceState>, headers: HeaderMap) -> Response {
+    let base = state.base_url(&headers);
+    let networks: Vec<Value> = state
         .node
         .networks()
         .iter()

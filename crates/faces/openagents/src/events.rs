@@ -1,6 +1,5 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
-use crate::app::App;
 use crate::ask::Ask;
 use crate::auth::{Call, CallRequest};
 use crate::wire;
@@ -13,7 +12,7 @@ use hyper::body::Body;
 use rialto_carrier::answer::{self, json_object};
 use rialto_carrier::body::Unread;
 use rialto_carrier::long_poll::{LongPoll, wait_seconds};
-use rialto_carrier::{Params, Refusal, unread};
+use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
 use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer};
@@ -53,7 +52,7 @@ pub(crate) fn is_plain_post<B>(request: &Request<B>) -> bool {
 
 /// The same as [`post`], for a request that did not come through the router. Futures are kept small: allocators
 /// are quick up to about a kilobyte.
-pub(crate) fn post_plain<B>(app: Arc<App>, request: Request<B>) -> impl Future<Output = Result<Response, Refusal>>
+pub(crate) fn post_plain<B>(app: Arc<FaceState>, request: Request<B>) -> impl Future<Output = Result<Response, Refusal>>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -78,7 +77,7 @@ where
 
 /// Takes what a body holds: one event, an array, or NDJSON.
 async fn send(
-    app: &App,
+    app: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
@@ -102,7 +101,7 @@ async fn send(
 }
 
 async fn single(
-    app: &App,
+    app: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
@@ -165,7 +164,7 @@ fn idempotency_key(key: &str) -> Result<String, Refusal> {
 }
 
 async fn batch(
-    app: &App,
+    app: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,

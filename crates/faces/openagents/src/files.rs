@@ -5,7 +5,6 @@
 
 mod base64;
 
-use crate::app::App;
 use crate::ask::Ask;
 use crate::auth::{Call, CallRequest};
 use crate::workspaces::iso;
@@ -15,7 +14,7 @@ use axum::response::Response;
 use futures_util::StreamExt;
 use rialto_carrier::answer::{self, invalid_field};
 use rialto_carrier::ranges::{self, KeptContent};
-use rialto_carrier::{Params, Refusal};
+use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::blobs::Upload;
 use rialto_node::{FileFilter, NewFile};
@@ -35,7 +34,7 @@ fn too_large() -> Fault {
 
 /// What stands around the content: who brings it, for which network and channel.
 struct Around<'r> {
-    app: &'r App,
+    app: &'r FaceState,
     headers: &'r HeaderMap,
     path: Option<&'r str>,
     params: &'r Params,

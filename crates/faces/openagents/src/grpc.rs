@@ -1,4 +1,4 @@
-//! gRPC: package `rialto.v1`, service `Network`, with health and reflection (sheet section 12.4).
+//! gRPC: package `rialto.v1`, service `Network` (sheet section 12.4).
 //!
 //! Every call goes through the same credentials, node and answers as HTTP; `Connect` is the stream conversation.
 
@@ -6,14 +6,12 @@ mod connect;
 pub mod event;
 mod map;
 
-use crate::app::App;
 use crate::auth::{Call, CallRequest};
 use crate::events;
-use axum::Router;
 use axum::http::HeaderMap;
 use event::Event;
-use map::refused;
-use rialto_carrier::{Params, Refusal, unread};
+use rialto_carrier::grpc::{GrpcServices, refused};
+use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Answered, Query, View};
 use serde_json::{Value, json};
@@ -35,6 +33,7 @@ pub mod pb {
     tonic::include_proto!("rialto.v1");
 
     pub use super::event::Event;
+    pub use rialto_carrier::grpc::Error;
 }
 
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rialto.bin"));
@@ -42,37 +41,17 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rialto.bin"
 /// The service.
 #[derive(Debug, Clone)]
 struct Service {
-    app: App,
+    app: FaceState,
 }
 
-/// The gRPC routes, to be merged with the HTTP router.
-pub fn router(app: &App) -> Router {
-    let service = pb::network_server::NetworkServer::new(Service { app: app.clone() })
+/// Adds the service to those of the listener.
+pub(crate) fn add(state: &FaceState, services: &mut GrpcServices) {
+    let service = pb::network_server::NetworkServer::new(Service { app: state.clone() })
         .max_decoding_message_size(limits::BATCH_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let (health, health_service) = tonic_health::server::health_reporter();
-    tokio::spawn(async move {
-        health.set_serving::<pb::network_server::NetworkServer<Service>>().await;
-    });
-    let mut routes = tonic::service::Routes::builder();
-    routes.add_service(service).add_service(health_service);
-    // The descriptor set is our own build's, so it is readable.
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1();
-    if let Ok(reflection) = reflection {
-        routes.add_service(reflection);
-    }
-    routes.routes().into_axum_router().reset_fallback().layer(axum::middleware::map_response(refused_in_our_words))
-}
-
-/// Gives refusals that the gRPC library makes itself (a message that is too large or cannot be read) our status and trailer.
-async fn refused_in_our_words(response: axum::response::Response) -> axum::response::Response {
-    match Status::from_header_map(response.headers()).and_then(|status| map::foreign_refusal(&status)) {
-        Some(ours) => ours.into_http(),
-        None => response,
-    }
+    services.add(service);
+    services.describe(DESCRIPTORS);
+    services.converse("/rialto.v1.Network/Connect");
 }
 
 impl Service {
@@ -299,7 +278,7 @@ impl Service {
         let event_id = answered.event_id().unwrap_or_default().to_owned();
         let failed = |fault: &Fault| {
             let named = Some(event_id.as_str()).filter(|id| !id.is_empty());
-            let error = Some(map::error_of(fault, named));
+            let error = Some(pb::Error::of(fault, named));
             pb::SendResult { error, event_id: event_id.clone(), ..Default::default() }
         };
         let accepted = match &answered.result {

@@ -1,13 +1,12 @@
 //! Joining, leaving, presence, discovery, profile (sheet section 12.5).
 
-use crate::app::App;
 use crate::ask::Ask;
 use crate::auth;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use rialto_carrier::Refusal;
 use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::{FaceState, Refusal};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Wishes;
 use rialto_node::command::Look;
@@ -165,7 +164,7 @@ pub(crate) async fn network_profile(ask: Ask) -> Result<Response, Refusal> {
     profile(ask).await
 }
 
-pub(crate) async fn profile_json(app: &App, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
+pub(crate) async fn profile_json(app: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
     let mut data = call.network.look(&call.caller, Look::Profile).await?;
     let base = app.base_url(headers);
     if let Some(map) = data.as_object_mut() {

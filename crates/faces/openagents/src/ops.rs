@@ -1,49 +1,7 @@
-//! The one table of HTTP operations: the router and the OpenAPI document are both made from it.
+//! The table of HTTP operations of this face.
 
-use crate::app::App;
-use crate::{
-    admin, conversations, docs, events, files, members, mods, operations, resources, sse, transfer, work, workspaces,
-    ws,
-};
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, patch, post, put};
-use rialto_model::{ErrorCode, Fault, limits};
-
-/// Who may call an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Anybody.
-    Public,
-    /// A member, or a holder of the network's credential.
-    Network,
-    /// The operator.
-    Operator,
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy)]
-pub struct Op {
-    /// HTTP method, lower case.
-    pub method: &'static str,
-    /// Path with `{parameters}`.
-    pub path: &'static str,
-    /// Name in the OpenAPI document.
-    pub id: &'static str,
-    /// One line.
-    pub summary: &'static str,
-    /// Who may call.
-    pub access: Access,
-    /// Also served under `/v1/ws/{network}/…`.
-    pub scoped: bool,
-    /// Query parameters.
-    pub query: &'static [&'static str],
-    /// Members of the JSON body.
-    pub body: &'static [&'static str],
-    handler: fn() -> MethodRouter<App>,
-}
+use crate::{conversations, docs, events, files, members, resources, sse, work, workspaces, ws};
+use rialto_carrier::FaceState;
 
 /// Filters of every history read.
 const FILTERS: &[&str] = &[
@@ -71,19 +29,8 @@ const FILTERS: &[&str] = &[
     "token",
 ];
 
-macro_rules! ops {
-    ($($method:ident $path:literal $id:literal $access:ident $scoped:ident $query:expr, $body:expr, $handler:expr, $summary:literal;)*) => {
-        /// Every operation this face serves.
-        pub const OPS: &[Op] = &[$(Op {
-            method: stringify!($method), path: $path, id: $id, summary: $summary, access: Access::$access,
-            scoped: ops!(@scoped $scoped), query: $query, body: $body, handler: || $method($handler),
-        },)*];
-    };
-    (@scoped scoped) => { true };
-    (@scoped plain) => { false };
-}
-
-ops! {
+rialto_carrier::operations! {
+    for FaceState;
     post "/v1/join" "join" Network scoped &["network"], &["agent_id", "credentials", "role", "agent_type", "description", "capabilities", "channels", "resume_after", "receive", "session_id", "agent_name", "token", "network"], members::join, "Join a network and get a session";
     post "/v1/leave" "leave" Network scoped &["network"], &["agent_id", "forget", "reason", "agent_name", "network"], members::leave, "Leave: offline, nothing new is queued";
     post "/v1/heartbeat" "heartbeat" Network scoped &["network"], &["agent_id", "agent_name", "session_id", "network"], members::heartbeat, "Stay online";
@@ -143,116 +90,8 @@ ops! {
     post "/v1/invitations" "invite" Network scoped &["network"], &["invitee", "role", "channel", "message", "expires_in_s", "max_uses"], workspaces::invite, "Invite somebody; the code is shown this once";
     post "/v1/invitations/{invitation}/reject" "reject_invitation" Public scoped &["network"], &["code"], workspaces::reject, "Refuse an invitation";
     delete "/v1/invitations/{invitation}" "revoke_invitation" Network scoped &["network"], &[], workspaces::revoke, "Take an invitation back";
-    get "/v1/admin/networks" "admin_networks" Operator plain &[], &[], admin::list, "All networks";
-    post "/v1/admin/networks" "admin_create_network" Operator plain &[], &["name", "policy", "profile", "delivery", "durability", "retention", "min_verification", "mods"], admin::create, "Make a network";
-    get "/v1/admin/networks/{id}" "admin_network" Operator plain &[], &[], admin::show, "One network";
-    patch "/v1/admin/networks/{id}" "admin_change_network" Operator plain &[], &["name", "status", "policy", "delivery", "metadata"], admin::change, "Change settings or status";
-    get "/v1/admin/networks/{id}/tokens" "admin_tokens" Operator plain &[], &[], admin::tokens, "Tokens, without their secrets";
-    post "/v1/admin/networks/{id}/tokens" "admin_new_token" Operator plain &[], &["label", "role", "agent", "expires_at"], admin::new_token, "Make a token; shown this once";
-    delete "/v1/admin/networks/{id}/tokens/{label}" "admin_revoke_token" Operator plain &[], &[], admin::revoke_token, "Revoke a token";
-    get "/v1/admin/networks/{id}/groups" "admin_groups" Operator plain &[], &[], admin::groups, "Groups";
-    get "/v1/admin/networks/{id}/groups/{name}" "admin_group" Operator plain &[], &[], admin::group, "One group";
-    put "/v1/admin/networks/{id}/groups/{name}" "admin_set_group" Operator plain &[], &["members"], admin::set_group, "Set a group's members";
-    delete "/v1/admin/networks/{id}/groups/{name}" "admin_delete_group" Operator plain &[], &[], admin::delete_group, "Delete a group";
-    patch "/v1/admin/networks/{id}/members/{address}" "admin_change_member" Operator plain &[], &["role", "mute", "unmute", "dnd", "name"], admin::change_member, "Set a member's role, name, or what it mutes";
-    delete "/v1/admin/networks/{id}/members/{address}" "admin_remove_member" Operator plain &[], &[], admin::remove_member, "Remove a member";
-    get "/v1/admin/networks/{id}/members" "admin_members" Operator plain &[], &[], admin::members, "Members with what holds their names, and their sessions";
-    post "/v1/admin/networks/{id}/members/{address}/release" "admin_release_member" Operator plain &[], &[], admin::release_member, "Free a name: nobody owns it any more";
-    delete "/v1/admin/networks/{id}/members/{address}/sessions" "admin_end_sessions" Operator plain &["session"], &[], admin::end_sessions, "End a member's sessions, or one of them";
-    get "/v1/admin/networks/{id}/audit" "admin_audit" Operator plain &["since", "actor"], &[], admin::audit, "Who managed the network: when, what, from where, before and after";
-    post "/v1/admin/browser" "admin_browser" Operator plain &[], &[], admin::browser_link, "Another link for the operator's browser; it works once, for ten minutes";
-    get "/v1/admin/networks/{id}/mods" "admin_mods" Operator plain &[], &[], mods::list, "Loaded mods in pipeline order";
-    post "/v1/admin/networks/{id}/mods" "admin_load_mod" Operator plain &[], &["name", "config", "intercepts", "priority", "enabled"], mods::load, "Load a mod that is not loaded";
-    post "/v1/admin/networks/{id}/mods/order" "admin_order_mods" Operator plain &[], &["names", "mode"], mods::order, "Put the mods of one mode in order";
-    get "/v1/admin/networks/{id}/mods/{name}" "admin_mod" Operator plain &[], &[], mods::show, "One mod with its settings";
-    put "/v1/admin/networks/{id}/mods/{name}" "admin_set_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled"], mods::set, "Load a mod or replace it whole";
-    patch "/v1/admin/networks/{id}/mods/{name}" "admin_change_mod" Operator plain &[], &["config", "intercepts", "priority", "enabled", "on_error", "deadline_ms"], mods::change, "Change a loaded mod";
-    post "/v1/admin/networks/{id}/mods/{name}/approve" "admin_approve_mod" Operator plain &[], &["address", "approved"], mods::approve, "Let a member serve a mod, or no longer";
-    delete "/v1/admin/networks/{id}/mods/{name}" "admin_remove_mod" Operator plain &[], &[], mods::unload, "Unload a mod";
-    get "/v1/admin/networks/{id}/dead-letters" "admin_dead_letters" Operator plain &["event_id", "recipient", "limit"], &[], admin::dead_letters, "Deliveries that ended undelivered, the newest first";
-    post "/v1/admin/networks/{id}/dead-letters/retry" "admin_retry_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::retry_dead_letters, "Send dead letters again, each to its recipient";
-    post "/v1/admin/networks/{id}/dead-letters/drop" "admin_drop_dead_letters" Operator plain &[], &["event_id", "recipient", "all", "limit"], admin::drop_dead_letters, "Put dead letters away";
-    post "/v1/admin/networks/{id}/redact" "admin_redact" Operator plain &[], &["event_id"], admin::redact, "Redact an event: tombstone, payload overwritten, search row removed";
-    post "/v1/admin/networks/{id}/export" "admin_export_network" Operator plain &[], &[], transfer::export, "One network as a file";
-    post "/v1/admin/import" "admin_import_network" Operator plain &["name"], &[], transfer::import, "Make a network of such a file";
-    post "/v1/admin/backup" "admin_backup" Operator plain &[], &[], operations::backup, "A backup of the whole node as one file";
-    post "/v1/admin/verify" "admin_verify" Operator plain &[], &[], operations::verify, "Check everything: progress as NDJSON, then the report";
-    get "/v1/admin/doctor" "admin_doctor" Operator plain &[], &[], operations::doctor, "Health of the node, with live probes";
-    get "/health" "health" Public plain &[], &[], operations::health, "The process lives";
-    get "/ready" "ready" Public plain &[], &[], operations::ready, "The node takes writes";
-    get "/metrics" "metrics" Public plain &[], &[], operations::metrics, "Prometheus metrics";
-    get "/openapi.json" "openapi" Public plain &[], &[], docs::openapi, "This document";
     get "/asyncapi.json" "asyncapi" Public plain &[], &[], docs::asyncapi, "Streams of the default network";
     get "/v1/ws/{network}/asyncapi.json" "network_asyncapi" Public plain &[], &[], docs::network_asyncapi, "Streams of a network";
-    get "/.well-known/openagents.json" "well_known" Public plain &[], &[], docs::well_known, "What this node offers";
     get "/v1/ws/{network}" "network_profile" Public plain &[], &[], members::network_profile, "The network's public profile";
     get "/ws/{network}" "websocket" Network plain &["token"], &[], ws::upgrade, "The stream conversation over WebSocket";
-    post "/v1/browser" "browser" Public plain &[], &["code"], admin::browser, "A session of the operator for the code of the browser link";
-}
-
-/// The path of an operation below a network.
-pub fn scoped_path(op: &Op) -> Option<String> {
-    op.scoped.then(|| op.path.replacen("/v1/", "/v1/ws/{network}/", 1))
-}
-
-/// The router over the table. Bodies are bounded; the door before it checks Host and Origin.
-pub(crate) fn router(app: App) -> Router {
-    let mut router = Router::new();
-    for op in OPS {
-        router = router.route(op.path, (op.handler)());
-        if let Some(path) = scoped_path(op) {
-            router = router.route(&path, (op.handler)());
-        }
-    }
-    router
-        .fallback(not_found)
-        .method_not_allowed_fallback(not_allowed)
-        .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))
-        .with_state(app.clone())
-        .merge(crate::grpc::router(&app))
-}
-
-/// Whether an operation takes content that goes to the disk as it comes, with bounds of its own; any other body is kept until it is whole.
-pub(crate) fn takes_content(method: &Method, path: &str) -> bool {
-    let Some(rest) = path.strip_prefix("/v1/") else { return false };
-    let below = rest.strip_prefix("ws/").and_then(|rest| rest.split_once('/')).map_or(rest, |(_, below)| below);
-    match *method {
-        Method::PUT => below.starts_with("resources/"),
-        Method::POST => matches!(below, "blobs" | "files" | "files/base64" | "admin/import"),
-        _ => false,
-    }
-}
-
-/// What other workspace servers have and this one does not: clients get along without it.
-const ELSEWHERE: &[&str] = &["todos", "timers", "routines", "browser", "knowledge", "notifications"];
-
-async fn not_found(uri: axum::http::Uri) -> Response {
-    let rest = uri.path().strip_prefix("/v1/").unwrap_or_default();
-    if ELSEWHERE.contains(&rest.split('/').next().unwrap_or_default()) {
-        let fault = Fault::new(ErrorCode::Unsupported, format!("{} is not offered here", uri.path()));
-        return rialto_carrier::Refusal::from(fault).into_response();
-    }
-    rialto_carrier::Refusal::from(Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them"))
-        .into_response()
-}
-
-async fn not_allowed() -> Response {
-    let mut response =
-        rialto_carrier::Refusal::from(Fault::new(ErrorCode::Unsupported, "this path does not take that method"))
-            .into_response();
-    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operation_has_its_own_name_and_place() {
-        for (i, op) in OPS.iter().enumerate() {
-            let twin = OPS.iter().skip(i + 1).find(|o| o.id == op.id || o.method == op.method && o.path == op.path);
-            assert!(twin.is_none(), "{} is listed twice", op.id);
-        }
-    }
 }

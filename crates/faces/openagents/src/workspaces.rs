@@ -2,7 +2,6 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
-use crate::app::App;
 use crate::ask::Ask;
 use crate::auth::{self, CallRequest};
 use axum::extract::State;
@@ -10,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
-use rialto_carrier::{Refusal, credentials};
+use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Role};
 use rialto_node::command::Look;
@@ -114,7 +113,7 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let (app, headers) = (ask.app, ask.headers);
     let operator = match credentials::operator(&app.node, &headers) {
         Ok(operator) => Some(operator),
-        Err(_) if app.config.creates_openly(&ask.client) => None,
+        Err(_) if app.settings.creates_openly(&ask.client) => None,
         Err(refusal) => return Err(refusal),
     };
     let body = json_object(&body)?;
@@ -158,7 +157,7 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `GET /v1/workspaces`: all for the operator, else the one the credential is for.
-pub(crate) async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn list(State(app): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
     let call = CallRequest::new(&app, &headers).call()?;
     let networks = if call.caller.operator { app.node.networks() } else { vec![call.network.clone()] };
     let mut out = Vec::new();
@@ -219,7 +218,11 @@ pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
 }
 
 /// `POST /v1/token/resolve` {token}.
-pub(crate) async fn resolve(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn resolve(
+    State(app): State<FaceState>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
     let token = body.get("token").and_then(Value::as_str).ok_or_else(|| invalid_field("token", "is required"))?;
     let hash = sha256(token);

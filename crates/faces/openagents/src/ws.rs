@@ -5,7 +5,6 @@
 
 mod line;
 
-use crate::app::App;
 use crate::auth::{CallRequest, unknown_network};
 use crate::stream::{Conversation, JOIN_WITHIN, Looked, Peer, converse_through};
 use axum::extract::{Path, Query, Request, State};
@@ -18,7 +17,7 @@ use rialto_carrier::status::close_code;
 use rialto_carrier::websocket::codec::{self, Broken, Decoder, Item};
 use rialto_carrier::websocket::socket::{Beneath, Input};
 use rialto_carrier::websocket::{handshake, socket};
-use rialto_carrier::{Params, Refusal};
+use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::outbox::Outlet;
 use rialto_node::{Caller, Dialect};
@@ -47,7 +46,7 @@ const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// `GET /ws/{network}`.
 pub(crate) async fn upgrade(
-    State(app): State<App>,
+    State(app): State<FaceState>,
     Path(name): Path<String>,
     Query(params): Query<Params>,
     headers: HeaderMap,

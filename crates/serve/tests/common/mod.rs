@@ -3,13 +3,15 @@
 #[allow(dead_code, reason = "for the tests that speak WebSocket")]
 pub(crate) mod client;
 
+use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::Preset;
 use rialto_node::{CreateNetwork, Host, Node, Parts};
-use rialto_openagents::{App, Door, FaceConfig};
+use rialto_openagents::OpenAgents;
+use rialto_operator::Operator;
 use rialto_serve::Listener;
 use rialto_store::MemoryStore;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Server {
@@ -35,9 +37,10 @@ async fn serve(node: Node, connections_max: usize) -> Server {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), None, connections_max).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let config = Arc::new(FaceConfig { listen: addr.to_string(), ..FaceConfig::default() });
-    let (codes, streams) = (Arc::new(Mutex::new(Vec::new())), Default::default());
-    let app = App { node: node.clone(), config, stop: stop.clone(), codes, streams };
-    tokio::spawn(listener.serve(Door::new(app), stop.clone()));
+    let settings = ListenerSettings { listen: addr.to_string(), ..ListenerSettings::default() };
+    let state = FaceState::new(node.clone(), settings, stop.clone());
+    let faces: Vec<Box<dyn Face>> =
+        vec![Box::new(OpenAgents::new(state.clone())), Box::new(Operator::new(state.clone()))];
+    tokio::spawn(listener.serve(HttpService::new(state, faces), stop.clone()));
     Server { node, addr, stop }
 }

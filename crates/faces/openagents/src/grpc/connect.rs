@@ -1,12 +1,13 @@
 //! `Connect`: the stream conversation as protobuf events both ways.
 
-use super::map::{Gathered, events_of, foreign_refusal, refused};
+use super::map::{Gathered, events_of};
 use super::{Events, pb};
-use crate::app::App;
 use crate::auth::CallRequest;
 use crate::stream::{Conversation, Frame, JOIN_WITHIN, Renderer, converse};
 use axum::http::HeaderMap;
 use futures_util::Stream;
+use rialto_carrier::FaceState;
+use rialto_carrier::grpc::{foreign_refusal, refused};
 use rialto_carrier::standing::{Standing, Stranger};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::budget::Charge;
@@ -39,7 +40,10 @@ struct Gauge {
     stranger: Option<Stranger>,
 }
 
-pub(super) async fn connect(app: &App, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
+pub(super) async fn connect(
+    app: &FaceState,
+    request: Request<Streaming<pb::Event>>,
+) -> Result<Response<Events>, Status> {
     let headers: HeaderMap = request.metadata().clone().into_headers();
     let stranger = request.extensions().get::<Stranger>().cloned();
     let standing = request.extensions().get::<Standing>().cloned();

@@ -1,14 +1,9 @@
-//! Events and refusals between protobuf and the model.
+//! Events between protobuf and the model.
 
 use super::pb;
 use crate::stream::Frame;
-use prost::Message as _;
-use rialto_carrier::status::grpc_status;
 use rialto_model::json::push_string_bytes;
-use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Texts;
-use tonic::metadata::{MetadataMap, MetadataValue};
-use tonic::{Code, Status};
 
 /// JSON texts of protobuf events as they are put together; the node judges them like any other.
 #[derive(Debug, Default)]
@@ -130,44 +125,6 @@ pub(super) fn events_of(frame: &Frame) -> Vec<pb::Event> {
     }
 }
 
-/// A refusal as a message.
-pub(super) fn error_of(fault: &Fault, event_id: Option<&str>) -> pb::Error {
-    pb::Error {
-        code: fault.wire_code().to_owned(),
-        message: fault.message.clone(),
-        event_id: event_id.unwrap_or_default().to_owned(),
-        r#mod: fault.by_mod.as_deref().unwrap_or_default().to_owned(),
-        retryable: fault.code.retryable(),
-        details: fault.details.as_ref().map(|d| d.to_string().into_bytes()).unwrap_or_default(),
-    }
-}
-
-/// A refusal as a status, with the message in the trailer `rialto-error-bin`.
-pub(super) fn refused(fault: &Fault, event_id: Option<&str>) -> Status {
-    let code = grpc_status(fault.code);
-    let mut metadata = MetadataMap::new();
-    metadata.insert_bin("rialto-error-bin", MetadataValue::from_bytes(&error_of(fault, event_id).encode_to_vec()));
-    Status::with_metadata(Code::from_i32(code), fault.to_string(), metadata)
-}
-
-/// What a refusal of the gRPC library is in our words: a message beyond the limit, or one that is no message of the call.
-/// None for our own refusals, and for what is none.
-pub(super) fn foreign_refusal(status: &Status) -> Option<Status> {
-    if status.code() == Code::Ok || status.metadata().contains_key("rialto-error-bin") {
-        return None;
-    }
-    let text = status.message();
-    if text.contains("length too large") {
-        let text = format!("a message is at most {} bytes; send fewer events at a time", limits::BATCH_BYTES_MAX);
-        return Some(refused(&Fault::new(ErrorCode::TooLarge, text), None));
-    }
-    if text.contains("decode Protobuf") || text.contains("decoding Protobuf") {
-        let text = "the message cannot be read as the one this call takes";
-        return Some(refused(&Fault::new(ErrorCode::InvalidArgument, text), None));
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,14 +158,5 @@ mod tests {
             visibility: read.visibility.unwrap(),
         };
         assert_eq!(pb::Event::of(&rialto_model::Event::new(1, &parts), None), event);
-    }
-
-    #[test]
-    fn a_refusal_carries_its_message() {
-        let status = refused(&rialto_model::ErrorCode::UnknownTarget.into(), Some("e1"));
-        assert_eq!(status.code(), Code::NotFound);
-        let bytes = status.metadata().get_bin("rialto-error-bin").unwrap().to_bytes().unwrap();
-        let error = pb::Error::decode(bytes).unwrap();
-        assert_eq!((error.code.as_str(), error.event_id.as_str(), error.retryable), ("unknown_target", "e1", false));
     }
 }

@@ -1,11 +1,11 @@
 //! `/health`, `/ready`, `/metrics` and the doctor's report.
 
-use crate::app::App;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use rialto_carrier::{Refusal, answer, credentials};
+use rialto_carrier::state::{is_listed, listen_is_plain};
+use rialto_carrier::{FaceState, Refusal, answer, credentials};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -16,23 +16,23 @@ pub(crate) async fn health() -> Response {
 }
 
 /// 200 when every network takes writes, else 503. A damaged network is named and does not count while others run.
-pub(crate) async fn ready(State(app): State<App>) -> Response {
-    let health = app.node.store().health();
-    let store = app.node.is_ready() && health.logs.iter().all(|l| l.broken.is_none());
+pub(crate) async fn ready(State(state): State<FaceState>) -> Response {
+    let health = state.node.store().health();
+    let store = state.node.is_ready() && health.logs.iter().all(|l| l.broken.is_none());
     let ready = store;
     let queue = health.logs.iter().map(|l| l.waiting).sum::<u64>();
     let mut body = json!({ "ready": ready, "checks": { "store": store, "listeners": true, "queue": queue } });
-    if let (Some(damaged), Some(body)) = (damaged(&app), body.as_object_mut()) {
+    if let (Some(damaged), Some(body)) = (damaged(&state), body.as_object_mut()) {
         body.insert("damaged".to_owned(), damaged);
     }
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
 }
 
 /// How many networks are damaged, and which. Where the damage is, is for the operator (`doctor`); networks that are not listed, too.
-fn damaged(app: &App) -> Option<Value> {
-    let damaged: Vec<_> = app.node.networks().into_iter().filter(|network| network.damage().is_some()).collect();
-    let count = damaged.len() + app.node.lost_networks().len();
-    let listed = damaged.iter().filter(|network| crate::docs::is_listed(network));
+fn damaged(state: &FaceState) -> Option<Value> {
+    let damaged: Vec<_> = state.node.networks().into_iter().filter(|network| network.damage().is_some()).collect();
+    let count = damaged.len() + state.node.lost_networks().len();
+    let listed = damaged.iter().filter(|network| is_listed(network));
     let listed: Vec<Value> = listed.map(|network| json!({ "network": network.id(), "read_only": true })).collect();
     (count > 0).then(|| json!({ "count": count, "networks": listed }))
 }
@@ -61,11 +61,11 @@ fn mods(networks: &[rialto_node::Network], out: &mut String) {
 }
 
 /// Prometheus text.
-pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
+pub(crate) async fn metrics(State(state): State<FaceState>, headers: HeaderMap) -> Response {
     let mut out = String::new();
     // Networks that are not listed are the operator's to know of.
-    let operator = credentials::operator(&app.node, &headers).is_ok();
-    let networks: Vec<_> = app.node.networks().into_iter().filter(|n| operator || crate::docs::is_listed(n)).collect();
+    let operator = credentials::operator(&state.node, &headers).is_ok();
+    let networks: Vec<_> = state.node.networks().into_iter().filter(|n| operator || is_listed(n)).collect();
     let mut row = |name: &str, kind: &str, pick: Pick<'_>| {
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}");
         for network in &networks {
@@ -100,15 +100,15 @@ pub(crate) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Respo
     mods(&networks, &mut out);
     crate::analytics::lines(&networks, operator, &mut out).await;
     // Whether content was there already shows in how the store grows: for the operator's eyes only.
-    let health = app.node.store().health();
+    let health = state.node.store().health();
     let sizes = [("store_free_bytes", health.free_bytes), ("store_used_bytes", Some(health.used_bytes))];
     let sizes = sizes.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    for (name, value) in sizes.chain(app.node.blobs().metrics()).filter(|_| operator) {
+    for (name, value) in sizes.chain(state.node.blobs().metrics()).filter(|_| operator) {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let _ = writeln!(out, "# TYPE rialto_{name} {kind}\nrialto_{name} {value}");
     }
     let _ =
-        writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", app.node.uptime().as_secs());
+        writeln!(out, "# TYPE rialto_uptime_seconds counter\nrialto_uptime_seconds {}", state.node.uptime().as_secs());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
 }
 
@@ -119,15 +119,10 @@ fn per_day(amount: u64, uptime: Duration) -> Option<u64> {
     (seconds >= 3600).then(|| u64::try_from(u128::from(amount) * DAY_S / u128::from(seconds)).unwrap_or(u64::MAX))
 }
 
-/// Whether a listener is reached from other machines and does not encrypt.
-pub fn listen_is_plain(listen: &str, tls: bool) -> bool {
-    !tls && !listen.parse::<std::net::SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
-}
-
 /// Live probes and growth.
-pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let caller = credentials::operator(&app.node, &headers)?;
-    let health = app.node.store().health();
+pub(crate) async fn doctor(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let caller = credentials::operator(&state.node, &headers)?;
+    let health = state.node.store().health();
     let mut checks: Vec<Value> = Vec::new();
     let mut check =
         |name: &str, ok: bool, detail: String| checks.push(json!({ "name": name, "ok": ok, "detail": detail }));
@@ -155,7 +150,7 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         health.notes.is_empty(),
         health.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     );
-    let suspended: Vec<String> = app
+    let suspended: Vec<String> = state
         .node
         .networks()
         .iter()
@@ -164,13 +159,13 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         .map(|(network, name, _)| format!("mod/{name} of network {network} does not answer and is suspended"))
         .collect();
     check("mods", suspended.is_empty(), suspended.join("; "));
-    let behind = app.node.networks().iter().map(rialto_node::Network::clock_behind_ms).max().unwrap_or(0);
+    let behind = state.node.networks().iter().map(rialto_node::Network::clock_behind_ms).max().unwrap_or(0);
     let detail = match behind {
         0 => "not behind the last event".to_owned(),
         ms => format!("{} s behind the last event: new events keep its time stamp until then", ms.div_ceil(1000)),
     };
     check("clock", behind <= rialto_node::task::CLOCK_BEHIND_MS, detail);
-    for network in app.node.networks() {
+    for network in state.node.networks() {
         let started = Instant::now();
         let answer =
             network.look(&caller, rialto_node::command::Look::Operator(rialto_node::command::Ledger::Network)).await;
@@ -190,13 +185,13 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         };
         check(&format!("network {}", network.id()), answer.is_ok() && network.is_ready(), detail);
     }
-    for lost in app.node.lost_networks() {
+    for lost in state.node.lost_networks() {
         let detail = format!("nothing of it can be read, see `rialto repair`: {}", lost.damage);
         check(&format!("network number {}", lost.number), false, detail);
     }
-    let listen = &app.config.listen;
-    let plain = listen_is_plain(listen, app.config.tls);
-    let detail = match (plain, app.config.tls) {
+    let listen = &state.settings.listen;
+    let plain = listen_is_plain(listen, state.settings.tls);
+    let detail = match (plain, state.settings.tls) {
         (true, _) => format!(
             "{listen} is reached from outside without TLS: tokens and mail can be read on the way; give tls_cert and tls_key, or let a proxy have TLS and listen on loopback"
         ),
@@ -204,7 +199,7 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         (false, false) => format!("{listen}, this machine only"),
     };
     checks.push(json!({ "name": "listener", "ok": true, "warning": plain, "detail": detail }));
-    let accepted: u64 = app
+    let accepted: u64 = state
         .node
         .networks()
         .iter()
@@ -213,8 +208,8 @@ pub(crate) async fn doctor(State(app): State<App>, headers: HeaderMap) -> Result
         .map(|(_, v)| v)
         .sum();
     let ok = checks.iter().all(|c| c.get("ok").and_then(Value::as_bool) == Some(true));
-    let uptime = app.node.uptime();
-    let grown = health.used_bytes.saturating_sub(app.node.used_bytes_at_start());
+    let uptime = state.node.uptime();
+    let grown = health.used_bytes.saturating_sub(state.node.used_bytes_at_start());
     let data = json!({
         "ok": ok, "checks": checks, "uptime_s": uptime.as_secs(),
         "growth": {
@@ -266,11 +261,11 @@ pub(crate) fn piped(work: impl FnOnce(&mut Pipe) -> Result<(), String> + Send + 
 }
 
 /// `POST /v1/admin/backup`: everything durable now, as one file.
-pub(crate) async fn backup(desk: crate::ask::Desk) -> Result<Response, Refusal> {
-    let node = desk.app.node.clone();
+pub(crate) async fn backup(request: crate::request::OperatorRequest) -> Result<Response, Refusal> {
+    let node = request.state.node.clone();
     if let Some(network) = node.default_network().filter(|network| network.damage().is_none()) {
         let noted = rialto_node::AdminOp::Noted("node.backup", None);
-        network.act(&desk.caller, desk.client.place(), noted).await?;
+        network.act(&request.caller, request.client.place(), noted).await?;
     }
     let body = piped(move |pipe| {
         // The books are read first and the content they name last.
@@ -281,13 +276,13 @@ pub(crate) async fn backup(desk: crate::ask::Desk) -> Result<Response, Refusal> 
 }
 
 /// `POST /v1/admin/verify`: lines of progress, then the report.
-pub(crate) async fn verify(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    credentials::operator(&app.node, &headers)?;
+pub(crate) async fn verify(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
+    credentials::operator(&state.node, &headers)?;
     let mut live = rialto_node::verify::LiveStates::new();
-    for network in app.node.networks() {
+    for network in state.node.networks() {
         live.insert(network.number(), network.state_hash().await?);
     }
-    let store = app.node.store().clone();
+    let store = state.node.store().clone();
     let body = piped(move |pipe| {
         use std::io::Write;
         let mut told = 0;
@@ -315,19 +310,5 @@ mod tests {
         assert_eq!(per_day(1000, Duration::from_secs(3600)), Some(24_000));
         assert_eq!(per_day(1000, Duration::from_secs(172_800)), Some(500));
         assert_eq!(per_day(u64::MAX, Duration::from_secs(3600)), Some(u64::MAX));
-    }
-
-    #[test]
-    fn what_is_reached_from_outside_without_tls() {
-        for (listen, tls, plain) in [
-            ("127.0.0.1:8700", false, false),
-            ("[::1]:8700", false, false),
-            ("0.0.0.0:8700", false, true),
-            ("[::]:8700", false, true),
-            ("192.0.2.1:8700", false, true),
-            ("0.0.0.0:8700", true, false),
-        ] {
-            assert_eq!(listen_is_plain(listen, tls), plain, "{listen}");
-        }
     }
 }

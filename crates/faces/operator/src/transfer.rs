@@ -1,7 +1,7 @@
 //! One network as a file, out of the node and into it (`rialto network export` and `import`).
 
-use crate::ask::Desk;
 use crate::operations::piped;
+use crate::request::OperatorRequest;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -16,18 +16,18 @@ use tokio::sync::mpsc;
 const PIECES_AHEAD: usize = 4;
 
 /// `POST /v1/admin/networks/{id}/export`: the network as it is durable now, as one file.
-pub(crate) async fn export(desk: Desk) -> Result<Response, Refusal> {
-    let (node, network) = (desk.app.node.clone(), desk.network()?);
+pub(crate) async fn export(request: OperatorRequest) -> Result<Response, Refusal> {
+    let (node, network) = (request.state.node.clone(), request.network()?);
     if network.damage().is_none() {
-        network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.export", None)).await?;
+        network.act(&request.caller, request.client.place(), AdminOp::Noted("network.export", None)).await?;
     }
     let body = piped(move |pipe| node.export_network(&network, pipe).map(|_| ()).map_err(|e| e.to_string()));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
 /// `POST /v1/admin/import?name=`: the body is such a file.
-pub(crate) async fn import(desk: Desk, body: Body) -> Result<Response, Refusal> {
-    let (node, name) = (desk.app.node.clone(), desk.params.get("name").cloned());
+pub(crate) async fn import(request: OperatorRequest, body: Body) -> Result<Response, Refusal> {
+    let (node, name) = (request.state.node.clone(), request.params.get("name").cloned());
     let (feed, pieces) = mpsc::channel(PIECES_AHEAD);
     // It comes to its end, good or bad, also when the caller goes away; what was not sent to the end is refused.
     let importing = tokio::spawn(async move { node.import_network(pieces, name.as_deref()).await });
@@ -47,7 +47,7 @@ pub(crate) async fn import(desk: Desk, body: Body) -> Result<Response, Refusal> 
     }
     let imported = imported?;
     let (network, counts) = (imported.network, imported.counts);
-    network.act(&desk.caller, desk.client.place(), AdminOp::Noted("network.import", None)).await?;
+    network.act(&request.caller, request.client.place(), AdminOp::Noted("network.import", None)).await?;
     let mut data = json!({
         "id": network.id(), "name": network.settings().name, "events": counts.records, "blobs": counts.blobs,
         "bytes": counts.bytes,

@@ -1,6 +1,6 @@
 //! The operator's calls on a network's mods (sheet sections 9.2 and 14).
 
-use crate::ask::Desk;
+use crate::request::OperatorRequest;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::Refusal;
@@ -50,14 +50,14 @@ fn whole(name: &str, body: &Value) -> Result<ModConfig, Fault> {
 }
 
 /// `GET …/mods`: the pipeline in its order, and what this build could load.
-pub(crate) async fn list(desk: Desk) -> Result<Response, Refusal> {
-    desk.show(Ledger::Mods).await
+pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.show(Ledger::Mods).await
 }
 
 /// `GET …/mods/{name}`: a loaded mod with every setting it knows.
-pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
-    let name = desk.named("name");
-    let all = desk.read(Ledger::Mods).await?;
+pub(crate) async fn show(request: OperatorRequest) -> Result<Response, Refusal> {
+    let name = request.named("name");
+    let all = request.read(Ledger::Mods).await?;
     let mods = all.get("mods").and_then(Value::as_array);
     let found = mods.into_iter().flatten().find(|m| m.get("name").and_then(Value::as_str) == Some(name));
     let missing = || Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded"));
@@ -65,42 +65,42 @@ pub(crate) async fn show(desk: Desk) -> Result<Response, Refusal> {
 }
 
 /// `POST …/mods` {name, …}: loads a mod that is not loaded.
-pub(crate) async fn load(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn load(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
     let name = body.get("name").and_then(Value::as_str).ok_or_else(|| invalid_field("name", "is required"))?;
-    desk.act(AdminOp::LoadMod(whole(name, &body)?)).await
+    request.act(AdminOp::LoadMod(whole(name, &body)?)).await
 }
 
 /// `PUT …/mods/{name}`: loads a mod or replaces it whole; what the body does not say has its default.
-pub(crate) async fn set(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
-    let config = whole(desk.named("name"), &json_object(&body)?)?;
-    desk.act(AdminOp::SetMod(config)).await
+pub(crate) async fn set(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let config = whole(request.named("name"), &json_object(&body)?)?;
+    request.act(AdminOp::SetMod(config)).await
 }
 
 /// `PATCH …/mods/{name}`: changes what the body says; a setting of null goes back to its default.
-pub(crate) async fn change(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn change(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let patch = patch(&json_object(&body)?)?;
-    desk.act(AdminOp::ChangeMod(desk.named("name").to_owned(), patch)).await
+    request.act(AdminOp::ChangeMod(request.named("name").to_owned(), patch)).await
 }
 
 /// `DELETE …/mods/{name}`.
-pub(crate) async fn unload(desk: Desk) -> Result<Response, Refusal> {
-    desk.act(AdminOp::RemoveMod(desk.named("name").to_owned())).await
+pub(crate) async fn unload(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.act(AdminOp::RemoveMod(request.named("name").to_owned())).await
 }
 
 /// `POST …/mods/{name}/approve` {address, approved?}: lets a member serve a mod, or no longer.
-pub(crate) async fn approve(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn approve(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
     let address = body.get("address").and_then(Value::as_str).ok_or_else(|| invalid_field("address", "is required"))?;
     let on = match body.get("approved") {
         None => true,
         Some(on) => on.as_bool().ok_or_else(|| invalid_field("approved", "is true or false"))?,
     };
-    desk.act(AdminOp::ApproveMod(desk.named("name").to_owned(), address.to_owned(), on)).await
+    request.act(AdminOp::ApproveMod(request.named("name").to_owned(), address.to_owned(), on)).await
 }
 
 /// `POST …/mods/order` {names, mode?}: rewrites the priorities inside one mode, all at once.
-pub(crate) async fn order(desk: Desk, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn order(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
     let mode = |value: &Value| {
         value.as_str().and_then(Mode::from_wire).ok_or_else(|| invalid_field("mode", "is guard, transform or observe"))
@@ -110,5 +110,5 @@ pub(crate) async fn order(desk: Desk, body: Bytes) -> Result<Response, Refusal> 
         .get("names")
         .and_then(|list| serde_json::from_value(list.clone()).ok())
         .ok_or_else(|| invalid_field("names", "is a list of names"))?;
-    desk.act(AdminOp::OrderMods(mode, names)).await
+    request.act(AdminOp::OrderMods(mode, names)).await
 }

@@ -1,18 +1,23 @@
-//! Lines of a child process, bounded.
+//! Lines of a child process, bounded: for agents and mods that a node starts itself.
 
 use bytes::Bytes;
 use rialto_model::limits;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::ChildStdout;
 
-pub(crate) enum Line {
+/// What a child says.
+#[derive(Debug)]
+pub enum Line {
+    /// One line, without its end.
     Text(Bytes),
+    /// A line over the limit.
     TooLong,
+    /// It says nothing more.
     End,
 }
 
 /// Reads up to a line feed; of a line over the limit the rest is skipped. Not cancel-safe: a cancelled read ends the talk.
-pub(crate) async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
+pub async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
     let mut line = Vec::new();
     let mut too_long = false;
     loop {

@@ -3,11 +3,11 @@
 //! The child joins without credentials, as exactly the configured address; the policy counts as met, the level is 0.
 //! UTF-8 lines, one event or array each; what is not an event never reaches the child's stdin.
 
-use crate::lines::{Line, read_line};
+use crate::stream::{Conversation, Frame, Renderer, converse, error_line};
 use bytes::Bytes;
+use rialto_carrier::process::{Line, read_line};
 use rialto_model::{Address, ErrorCode, Fault};
 use rialto_node::{Caller, Dialect, Inbox, Network, Out, Texts};
-use rialto_openagents::stream::{Conversation, Frame, Renderer, converse, error_line};
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;

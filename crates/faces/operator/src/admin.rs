@@ -1,0 +1,270 @@
+//! The operator's calls on networks, tokens, groups, members and dead letters (sheet sections 14 and 18).
+
+use crate::request::OperatorRequest;
+use axum::response::Response;
+use bytes::Bytes;
+use rialto_carrier::Refusal;
+use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_model::network::{Delivery, Durability, Policy, Preset};
+use rialto_model::{Address, ErrorCode, Fault, Role};
+use rialto_node::command::{Ledger, Look};
+use rialto_node::{AdminOp, CreateNetwork, DeadLetters, Wishes};
+use serde_json::{Value, json};
+
+/// A member of the body that is one of a fixed set of words.
+fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
+    match body.get(key) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value.as_str().and_then(read).ok_or_else(|| invalid_field(key, "not one of the allowed values")),
+    }
+}
+
+pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
+    let mut out = Vec::new();
+    for network in request.state.node.networks() {
+        out.push(network.look(&request.caller, Look::Operator(Ledger::Network)).await?);
+    }
+    Ok(answer::ok(&json!({ "networks": out })))
+}
+
+pub(crate) async fn create(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let body = json_object(&body)?;
+    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| invalid_field("name", "is required"))?;
+    let profile = word(&body, "profile", Preset::Plain, Preset::from_wire)?;
+    let mods = match body.get("mods") {
+        None | Some(Value::Null) => None,
+        Some(list) => Some(
+            list.as_array()
+                .and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>())
+                .ok_or_else(|| invalid_field("mods", "is a list of names"))?,
+        ),
+    };
+    for name in mods.iter().flatten() {
+        rialto_node::standard_mod(name)?;
+    }
+    let wish = CreateNetwork {
+        policy: word(&body, "policy", Policy::Token, Policy::from_wire)?,
+        delivery: word(&body, "delivery", Delivery::AtLeastOnce, Delivery::from_wire)?,
+        durability: word(&body, "durability", Durability::Sync, Durability::from_wire)?,
+        min_verification: body
+            .get("min_verification")
+            .and_then(Value::as_u64)
+            .and_then(|n| u8::try_from(n).ok())
+            .unwrap_or(0),
+        keep_for_ever: body.get("retention").and_then(Value::as_str) == Some("ever"),
+        mods,
+        created_by: Some("operator".to_owned()),
+        ..CreateNetwork::named(name, profile)
+    };
+    let (network, token) = request.state.node.create_network(wish).await?;
+    let settings = network.settings();
+    let mut data = json!({ "id": network.id(), "name": settings.name, "policy": settings.policy.as_str() });
+    if let (Some(token), Some(map)) = (token, data.as_object_mut()) {
+        map.insert("token".into(), json!(token.expose()));
+    }
+    network.act(&request.caller, request.client.place(), AdminOp::Noted("network.create", Some(settings.name))).await?;
+    Ok(answer::ok(&data))
+}
+
+pub(crate) async fn show(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.show(Ledger::Network).await
+}
+
+pub(crate) async fn change(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let patch = json_object(&body)?;
+    if let (Some(name), Ok(this)) = (patch.get("name").and_then(Value::as_str), request.network())
+        && request.state.node.network(name).is_some_and(|other| other.id() != this.id())
+    {
+        return Err(Fault::new(ErrorCode::AlreadyExists, format!("a network {name:?} exists")).into());
+    }
+    request.act(AdminOp::Settings(patch)).await
+}
+
+pub(crate) async fn tokens(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.show(Ledger::Tokens).await
+}
+
+/// The member a token is made for, given as a bare name or an address: an agent's bare name, else the address.
+fn speaker(text: &str) -> Result<String, Refusal> {
+    let address = Address::parse(text).map_err(|e| invalid_field("agent", &e.to_string()))?;
+    if !address.is_principal() || address.is_foreign() {
+        return Err(invalid_field("agent", "nobody can speak as this").into());
+    }
+    let name = address.as_str().strip_prefix("agent:").unwrap_or(address.as_str());
+    Ok(name.to_owned())
+}
+
+pub(crate) async fn new_token(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let network = request.network()?;
+    let body = json_object(&body)?;
+    let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
+    let role = match text("role") {
+        None => None,
+        Some(role) => Some(Role::from_wire(&role).ok_or_else(|| invalid_field("role", "master, member or observer"))?),
+    };
+    let expires_at = body.get("expires_at").and_then(Value::as_u64);
+    let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
+    let (secret, token) = request.state.node.make_token(text("label"), role, agent, expires_at)?;
+    let label = token.label.clone();
+    network.act(&request.caller, request.client.place(), AdminOp::AddToken(token)).await?;
+    Ok(answer::ok(&json!({ "token": secret.expose(), "label": label })))
+}
+
+pub(crate) async fn revoke_token(request: OperatorRequest) -> Result<Response, Refusal> {
+    let label = request.named("label").to_owned();
+    request.act(AdminOp::RevokeToken(label)).await
+}
+
+pub(crate) async fn groups(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.show(Ledger::Groups).await
+}
+
+pub(crate) async fn group(request: OperatorRequest) -> Result<Response, Refusal> {
+    let name = request.named("name").to_owned();
+    let all = request.read(Ledger::Groups).await?;
+    let found = all
+        .get("groups")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
+    match found {
+        Some(group) => Ok(answer::ok(group)),
+        None => Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")).into()),
+    }
+}
+
+pub(crate) async fn set_group(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let body = json_object(&body)?;
+    let members = body
+        .get("members")
+        .and_then(Value::as_array)
+        .map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+    let members = members.flatten().ok_or_else(|| invalid_field("members", "is a list of addresses"))?;
+    let name = request.named("name").to_owned();
+    request.act(AdminOp::SetGroup(name, members)).await
+}
+
+pub(crate) async fn delete_group(request: OperatorRequest) -> Result<Response, Refusal> {
+    let name = request.named("name").to_owned();
+    request.act(AdminOp::DeleteGroup(name)).await
+}
+
+/// `PATCH …/members/{address}` {role?, mute?, unmute?, dnd?, name?}.
+pub(crate) async fn change_member(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let body = json_object(&body)?;
+    let address = request.named("address").to_owned();
+    let wishes = Wishes::from_json(&body)?;
+    let wanted = wishes != Wishes::default();
+    let role = match body.get("role") {
+        None | Some(Value::Null) if wanted => None,
+        role => {
+            let role = role.and_then(Value::as_str).and_then(Role::from_wire);
+            Some(role.ok_or_else(|| invalid_field("role", "master, member or observer"))?)
+        }
+    };
+    match (role, wanted) {
+        (Some(role), false) => request.act(AdminOp::Role(address, role)).await,
+        (None, _) => request.act(AdminOp::Member(address, wishes)).await,
+        (Some(role), true) => {
+            // What may be refused goes first; whoever was renamed is still found under the old name.
+            let done = request.act(AdminOp::Member(address.clone(), wishes)).await?;
+            request.act(AdminOp::Role(address, role)).await.map(|_| done)
+        }
+    }
+}
+
+pub(crate) async fn remove_member(request: OperatorRequest) -> Result<Response, Refusal> {
+    let address = request.named("address").to_owned();
+    request.act(AdminOp::Remove(address)).await
+}
+
+/// `GET …/dead-letters?event_id=&recipient=&limit=`.
+pub(crate) async fn dead_letters(request: OperatorRequest) -> Result<Response, Refusal> {
+    let params = &request.params;
+    let limit =
+        params.get("limit").map(|text| text.parse().map_err(|_| invalid_field("limit", "is a number"))).transpose()?;
+    let (event_id, recipient) = (params.get("event_id").cloned(), params.get("recipient").cloned());
+    let which = DeadLetters { event_id, recipient, limit };
+    Ok(answer::ok(&request.network()?.dead_letters(&request.caller, &which).await?))
+}
+
+/// `POST …/dead-letters/retry` {event_id?, recipient?, all?, limit?}.
+pub(crate) async fn retry_dead_letters(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let (network, which) = (request.network()?, chosen_letters(&body)?);
+    note_letters(&request, "dead.retry", &which).await?;
+    Ok(answer::ok(&network.retry_dead_letters(&request.caller, &which).await?))
+}
+
+/// `POST …/dead-letters/drop` {event_id?, recipient?, all?, limit?}.
+pub(crate) async fn drop_dead_letters(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let (network, which) = (request.network()?, chosen_letters(&body)?);
+    note_letters(&request, "dead.drop", &which).await?;
+    Ok(answer::ok(&network.drop_dead_letters(&which).await?))
+}
+
+async fn note_letters(request: &OperatorRequest, act: &'static str, which: &DeadLetters) -> Result<(), Refusal> {
+    let named = [which.event_id.as_deref(), which.recipient.as_deref()];
+    let about: Vec<&str> = named.into_iter().flatten().collect();
+    request.note(act, Some(about.join(" to ")).filter(|text| !text.is_empty())).await
+}
+
+/// Which dead letters to act on; all of them only when that is said.
+fn chosen_letters(body: &Bytes) -> Result<DeadLetters, Refusal> {
+    let body = json_object(body)?;
+    let text = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(invalid_field(key, "is a text")),
+    };
+    let limit = match body.get("limit") {
+        None | Some(Value::Null) => None,
+        Some(limit) => {
+            let limit = limit.as_u64().and_then(|n| usize::try_from(n).ok());
+            Some(limit.ok_or_else(|| invalid_field("limit", "is a number"))?)
+        }
+    };
+    let which = DeadLetters { event_id: text("event_id")?, recipient: text("recipient")?, limit };
+    let all = body.get("all") == Some(&Value::Bool(true));
+    if which.event_id.is_none() && which.recipient.is_none() && !all {
+        return Err(invalid_field("event_id", "or recipient is required; `all: true` means every dead letter").into());
+    }
+    Ok(which)
+}
+
+pub(crate) async fn redact(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
+    let network = request.network()?;
+    let body = json_object(&body)?;
+    let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| invalid_field("event_id", "is required"))?;
+    request.note("event.redact", Some(id.to_owned())).await?;
+    Ok(answer::ok(&network.redact(id).await?))
+}
+
+/// `GET …/members`: everybody with what holds the name and its sessions; never a secret.
+pub(crate) async fn members(request: OperatorRequest) -> Result<Response, Refusal> {
+    request.show(Ledger::Sessions).await
+}
+
+/// `POST …/members/{address}/release`: the name belongs to nobody any more.
+pub(crate) async fn release_member(request: OperatorRequest) -> Result<Response, Refusal> {
+    let address = request.named("address").to_owned();
+    request.act(AdminOp::Release(address)).await
+}
+
+/// `DELETE …/members/{address}/sessions?session=`: one, or all of them.
+pub(crate) async fn end_sessions(request: OperatorRequest) -> Result<Response, Refusal> {
+    let number =
+        request.params.get("session").map(|text| text.parse().map_err(|_| invalid_field("session", "is a number")));
+    let (address, number) = (request.named("address").to_owned(), number.transpose()?);
+    request.act(AdminOp::EndSessions(address, number)).await
+}
+
+/// `GET …/audit?since=&actor=`.
+pub(crate) async fn audit(request: OperatorRequest) -> Result<Response, Refusal> {
+    let since = request
+        .params
+        .get("since")
+        .map(|text| text.parse().map_err(|_| invalid_field("since", "is a time in milliseconds")));
+    let (since, actor) = (since.transpose()?.unwrap_or(0), request.params.get("actor").cloned());
+    request.show(Ledger::Audit(since, actor)).await
+}
