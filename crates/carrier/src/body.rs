@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub enum BodyRefusal {
     /// It came too slowly.
     Slow,
     /// It has more bytes than somebody without a credential may send.
@@ -40,19 +40,19 @@ pub enum Unread {
     TooLarge,
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for BodyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.fault().message)
     }
 }
 
-impl std::error::Error for Unread {}
+impl std::error::Error for BodyRefusal {}
 
-impl Unread {
+impl BodyRefusal {
     fn fault(self) -> Fault {
         let busy = |what: String| Fault::new(ErrorCode::RateLimited, what).details(json!({ "retry_after_ms": 1000 }));
         match self {
-            Unread::Slow => Fault::new(
+            BodyRefusal::Slow => Fault::new(
                 ErrorCode::Timeout,
                 format!(
                     "the body came too slowly: at least {} bytes a second after {} seconds",
@@ -60,28 +60,28 @@ impl Unread {
                     limits::BODY_GRACE_SECONDS
                 ),
             ),
-            Unread::NoCredential => Fault::new(
+            BodyRefusal::NoCredential => Fault::new(
                 ErrorCode::Unauthenticated,
                 format!(
                     "a request without a valid credential in its headers has at most {} bytes of body on its connection; show one as Authorization: Bearer",
                     limits::UNPROVED_BODY_BYTES_MAX
                 ),
             ),
-            Unread::OwnShare => busy(format!(
+            BodyRefusal::OwnShare => busy(format!(
                 "this credential has {} bytes of bodies on their way in already; send fewer at a time",
                 limits::BODIES_PER_CREDENTIAL_BYTES_MAX
             )),
-            Unread::AllShares => {
+            BodyRefusal::AllShares => {
                 busy("too many bodies are on their way in; try again, or send smaller ones".to_owned())
             }
-            Unread::TooLarge => too_large().fault,
+            BodyRefusal::TooLarge => too_large().fault,
         }
     }
 
     /// The answer. The rest of the body is not wanted, so the connection ends with it.
     pub fn answer(self) -> Response {
         let mut response = Refusal::from(self.fault()).into_response();
-        if self == Unread::Slow {
+        if self == BodyRefusal::Slow {
             *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
         }
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -91,7 +91,7 @@ impl Unread {
 
 /// What all bodies of a node that are on their way in take.
 #[derive(Debug, Default)]
-pub struct Bodies(Mutex<Taken>);
+pub struct BodyBudget(Mutex<Taken>);
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -100,30 +100,30 @@ struct Taken {
     each: HashMap<[u8; 32], usize>,
 }
 
-impl Bodies {
+impl BodyBudget {
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, payer: &Payer, bytes: usize) -> Result<(), Unread> {
+    fn take(&self, payer: &Payer, bytes: usize) -> Result<(), BodyRefusal> {
         let mut taken = self.taken();
         match payer {
             Payer::Stranger(stranger) => {
                 if taken.strangers + bytes > limits::UNPROVED_BODIES_BYTES_MAX {
-                    return Err(Unread::AllShares);
+                    return Err(BodyRefusal::AllShares);
                 }
                 if !stranger.standing.as_ref().is_none_or(|standing| standing.hold(bytes)) {
-                    return Err(Unread::NoCredential);
+                    return Err(BodyRefusal::NoCredential);
                 }
                 taken.strangers += bytes;
             }
             Payer::Holder(credential) => {
                 if taken.members + bytes > limits::BODIES_BYTES_MAX {
-                    return Err(Unread::AllShares);
+                    return Err(BodyRefusal::AllShares);
                 }
                 let own = taken.each.get(credential).copied().unwrap_or(0) + bytes;
                 if own > limits::BODIES_PER_CREDENTIAL_BYTES_MAX {
-                    return Err(Unread::OwnShare);
+                    return Err(BodyRefusal::OwnShare);
                 }
                 taken.members += bytes;
                 taken.each.insert(*credential, own);
@@ -169,7 +169,7 @@ pub enum Payer {
 
 /// What becomes of the pieces of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum BodyUse {
     /// They are kept until the last has come.
     Whole,
     /// Each goes on to the disk as it comes.
@@ -180,16 +180,16 @@ pub enum Use {
 
 /// A body on its way in.
 #[derive(Debug)]
-pub struct Arriving<B = Incoming> {
+pub struct MeteredBody<B = Incoming> {
     inner: B,
     came: usize,
-    purpose: Use,
+    purpose: BodyUse,
     payer: Payer,
     /// What is only needed by a body that is waited for.
     late: Option<Box<Late>>,
-    bodies: Arc<Bodies>,
+    bodies: Arc<BodyBudget>,
     /// Where it is told why the body was not read to its end.
-    why: Option<Arc<OnceLock<Unread>>>,
+    why: Option<Arc<OnceLock<BodyRefusal>>>,
 }
 
 #[derive(Debug)]
@@ -203,18 +203,18 @@ struct Late {
     charged: usize,
 }
 
-impl Arriving {
+impl MeteredBody {
     /// As a body of the router, and where it will be told why it was not read to its end.
-    pub fn told(mut self) -> (Body, Arc<OnceLock<Unread>>) {
+    pub fn with_reason(mut self) -> (Body, Arc<OnceLock<BodyRefusal>>) {
         let why = Arc::new(OnceLock::new());
         self.why = Some(Arc::clone(&why));
         (Body::new(self), why)
     }
 }
 
-impl<B> Arriving<B> {
-    pub fn new(inner: B, purpose: Use, payer: Payer, bodies: Arc<Bodies>) -> Arriving<B> {
-        Arriving { inner, came: 0, purpose, payer, late: None, bodies, why: None }
+impl<B> MeteredBody<B> {
+    pub fn new(inner: B, purpose: BodyUse, payer: Payer, bodies: Arc<BodyBudget>) -> MeteredBody<B> {
+        MeteredBody { inner, came: 0, purpose, payer, late: None, bodies, why: None }
     }
 
     /// How long the sender may be waited for, with what has come.
@@ -224,7 +224,7 @@ impl<B> Arriving<B> {
     }
 
     /// Charges what has come and is not charged.
-    fn charge(&mut self) -> Result<(), Unread> {
+    fn charge(&mut self) -> Result<(), BodyRefusal> {
         let charged = self.late.as_ref().map_or(0, |late| late.charged);
         let more = self.came - charged;
         self.bodies.take(&self.payer, more)?;
@@ -239,7 +239,7 @@ impl<B> Arriving<B> {
     }
 
     /// Notes that bytes came.
-    fn arrived(&mut self, bytes: usize) -> Result<(), Unread> {
+    fn arrived(&mut self, bytes: usize) -> Result<(), BodyRefusal> {
         self.came += bytes;
         if let Some(late) = &mut self.late
             && let Some(since) = late.since.take()
@@ -247,15 +247,15 @@ impl<B> Arriving<B> {
             late.waited += since.elapsed();
         }
         if self.is_strangers() && self.came > limits::UNPROVED_BODY_BYTES_MAX {
-            return Err(Unread::NoCredential);
+            return Err(BodyRefusal::NoCredential);
         }
         // Only what waits is kept for long.
-        if self.purpose == Use::Whole && self.late.is_some() { self.charge() } else { Ok(()) }
+        if self.purpose == BodyUse::Whole && self.late.is_some() { self.charge() } else { Ok(()) }
     }
 
     /// Notes that nothing has come; fails when it is too late.
-    fn wait(&mut self, cx: &mut Context<'_>) -> Result<(), Unread> {
-        if self.purpose == Use::Conversation {
+    fn wait(&mut self, cx: &mut Context<'_>) -> Result<(), BodyRefusal> {
+        if self.purpose == BodyUse::Conversation {
             return Ok(());
         }
         let now = Instant::now();
@@ -271,12 +271,12 @@ impl<B> Arriving<B> {
             late.timer.as_mut().reset(due);
         }
         if late.timer.as_mut().poll(cx).is_ready() {
-            return Err(Unread::Slow);
+            return Err(BodyRefusal::Slow);
         }
-        if first && self.purpose == Use::Whole { self.charge() } else { Ok(()) }
+        if first && self.purpose == BodyUse::Whole { self.charge() } else { Ok(()) }
     }
 
-    fn fail(&mut self, why: Unread) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn fail(&mut self, why: BodyRefusal) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(told) = &self.why {
             let _ = told.set(why);
         }
@@ -286,7 +286,7 @@ impl<B> Arriving<B> {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl<B> HttpBody for Arriving<B>
+impl<B> HttpBody for MeteredBody<B>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -320,7 +320,7 @@ where
     }
 }
 
-impl<B> Drop for Arriving<B> {
+impl<B> Drop for MeteredBody<B> {
     fn drop(&mut self) {
         if let Some(late) = &self.late
             && late.charged > 0
@@ -356,48 +356,50 @@ mod tests {
         Payer::Stranger(Stranger::new(Some(standing.clone())))
     }
 
-    async fn end(body: Arriving<Inner>) -> Unread {
+    async fn end(body: MeteredBody<Inner>) -> BodyRefusal {
         let error = body.collect().await.unwrap_err();
-        *error.downcast_ref::<Unread>().unwrap_or_else(|| panic!("{error}"))
+        *error.downcast_ref::<BodyRefusal>().unwrap_or_else(|| panic!("{error}"))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_comes_at_a_minimum_rate_after_a_while() {
-        let bodies = Arc::new(Bodies::default());
+        let bodies = Arc::new(BodyBudget::default());
         let second = Duration::from_secs(1);
-        for purpose in [Use::Whole, Use::Pieces] {
+        for purpose in [BodyUse::Whole, BodyUse::Pieces] {
             // Nothing at all, and one that stops.
             for (count, bytes, seconds) in
                 [(0, 0, limits::BODY_GRACE_SECONDS), (3, 2048, limits::BODY_GRACE_SECONDS + 6)]
             {
                 let began = Instant::now();
                 let inner = pieces(count, bytes, Duration::ZERO);
-                let body = Arriving::new(inner, purpose, Payer::Holder([1; 32]), bodies.clone());
-                assert_eq!(end(body).await, Unread::Slow);
+                let body = MeteredBody::new(inner, purpose, Payer::Holder([1; 32]), bodies.clone());
+                assert_eq!(end(body).await, BodyRefusal::Slow);
                 assert_eq!(began.elapsed().as_secs(), seconds, "{count} pieces of {bytes} bytes");
             }
             // As slow as it may be, for an hour; and one that is a little slower.
             let rate = usize::try_from(limits::BODY_BYTES_PER_SECOND_MIN).unwrap();
-            let mut body = Arriving::new(pieces(3600, rate, second), purpose, Payer::Holder([1; 32]), bodies.clone());
+            let mut body =
+                MeteredBody::new(pieces(3600, rate, second), purpose, Payer::Holder([1; 32]), bodies.clone());
             for _ in 0..3600 {
                 body.frame().await.unwrap().unwrap();
             }
-            let slower = Arriving::new(pieces(3600, rate / 2, second), purpose, Payer::Holder([1; 32]), bodies.clone());
+            let slower =
+                MeteredBody::new(pieces(3600, rate / 2, second), purpose, Payer::Holder([1; 32]), bodies.clone());
             let began = Instant::now();
-            assert_eq!(end(slower).await, Unread::Slow);
+            assert_eq!(end(slower).await, BodyRefusal::Slow);
             assert!(began.elapsed() < Duration::from_secs(3 * limits::BODY_GRACE_SECONDS));
         }
         // A conversation may be silent.
-        let mut silent = Arriving::new(pieces(0, 0, second), Use::Conversation, Payer::Holder([1; 32]), bodies);
+        let mut silent = MeteredBody::new(pieces(0, 0, second), BodyUse::Conversation, Payer::Holder([1; 32]), bodies);
         assert!(tokio::time::timeout(3600 * second, silent.frame()).await.is_err());
     }
 
     /// The node's own time is not the sender's: a disk that takes an hour for each piece.
     #[tokio::test(start_paused = true)]
     async fn only_time_that_the_sender_is_waited_for_counts() {
-        let mut body = Arriving::new(
+        let mut body = MeteredBody::new(
             pieces(20, 1024, Duration::from_millis(500)),
-            Use::Pieces,
+            BodyUse::Pieces,
             Payer::Holder([1; 32]),
             Arc::default(),
         );
@@ -409,18 +411,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn strangers_have_little_each_and_all_together() {
-        let (bodies, standing) = (Arc::new(Bodies::default()), Standing::default());
+        let (bodies, standing) = (Arc::new(BodyBudget::default()), Standing::default());
         let most = limits::UNPROVED_BODY_BYTES_MAX;
         // One body, whatever becomes of it; and several on one connection.
-        for purpose in [Use::Whole, Use::Pieces, Use::Conversation] {
+        for purpose in [BodyUse::Whole, BodyUse::Pieces, BodyUse::Conversation] {
             let body =
-                Arriving::new(pieces(2, most / 2 + 1, Duration::ZERO), purpose, stranger(&standing), bodies.clone());
-            assert_eq!(end(body).await, Unread::NoCredential, "{purpose:?}");
+                MeteredBody::new(pieces(2, most / 2 + 1, Duration::ZERO), purpose, stranger(&standing), bodies.clone());
+            assert_eq!(end(body).await, BodyRefusal::NoCredential, "{purpose:?}");
         }
         let mut held = Vec::new();
         for standing in [standing.clone(), standing] {
-            let mut body =
-                Arriving::new(pieces(1, most - 1, Duration::ZERO), Use::Whole, stranger(&standing), bodies.clone());
+            let mut body = MeteredBody::new(
+                pieces(1, most - 1, Duration::ZERO),
+                BodyUse::Whole,
+                stranger(&standing),
+                bodies.clone(),
+            );
             let waited = tokio::time::timeout(Duration::from_secs(1), async {
                 while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
             });
@@ -431,11 +437,12 @@ mod tests {
         held.clear();
         for n in 0..=limits::UNPROVED_BODIES_BYTES_MAX / most {
             let own = Standing::default();
-            let mut body = Arriving::new(pieces(1, most, Duration::ZERO), Use::Whole, stranger(&own), bodies.clone());
+            let mut body =
+                MeteredBody::new(pieces(1, most, Duration::ZERO), BodyUse::Whole, stranger(&own), bodies.clone());
             body.frame().await.unwrap().unwrap();
             let next = tokio::time::timeout(Duration::from_millis(1), body.frame()).await;
-            let refused = next.ok().flatten().map(|frame| *frame.unwrap_err().downcast::<Unread>().unwrap());
-            let expected = (n == limits::UNPROVED_BODIES_BYTES_MAX / most).then_some(Unread::AllShares);
+            let refused = next.ok().flatten().map(|frame| *frame.unwrap_err().downcast::<BodyRefusal>().unwrap());
+            let expected = (n == limits::UNPROVED_BODIES_BYTES_MAX / most).then_some(BodyRefusal::AllShares);
             assert_eq!(refused, expected, "{n}");
             held.push(body);
         }
@@ -445,7 +452,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn holders_of_credentials_have_a_share_each_and_all_together() {
-        let bodies = Arc::new(Bodies::default());
+        let bodies = Arc::new(BodyBudget::default());
         let piece = 4 << 20;
         let mut held = Vec::new();
         let mut refused = Vec::new();
@@ -453,18 +460,18 @@ mod tests {
         let all = limits::BODIES_BYTES_MAX / piece;
         for n in 0..all + each {
             let payer = Payer::Holder([u8::try_from(n / (each + 1)).unwrap(); 32]);
-            let mut body = Arriving::new(pieces(1, piece, Duration::ZERO), Use::Whole, payer, bodies.clone());
+            let mut body = MeteredBody::new(pieces(1, piece, Duration::ZERO), BodyUse::Whole, payer, bodies.clone());
             body.frame().await.unwrap().unwrap();
             let next = tokio::time::timeout(Duration::from_millis(1), body.frame()).await;
-            refused.push(next.ok().flatten().map(|frame| *frame.unwrap_err().downcast::<Unread>().unwrap()));
+            refused.push(next.ok().flatten().map(|frame| *frame.unwrap_err().downcast::<BodyRefusal>().unwrap()));
             held.push(body);
         }
         assert_eq!(
             refused[each - 1..=each + 1],
-            [None, Some(Unread::OwnShare), None],
+            [None, Some(BodyRefusal::OwnShare), None],
             "another credential has its own"
         );
-        assert_eq!(refused.last().unwrap(), &Some(Unread::AllShares));
+        assert_eq!(refused.last().unwrap(), &Some(BodyRefusal::AllShares));
         assert_eq!(refused.iter().filter(|refused| refused.is_none()).count(), all);
         drop(held);
         let taken = bodies.taken();

@@ -1,7 +1,7 @@
 //! A face: one protocol as it is mounted on a listener.
 
 use crate::answer::Refusal;
-use crate::body::{Arriving, Use};
+use crate::body::{BodyUse, MeteredBody};
 use crate::grpc::GrpcServices;
 use crate::openapi::ApiPart;
 use axum::Router;
@@ -51,7 +51,7 @@ pub trait Face: fmt::Debug + Send + Sync + 'static {
     }
 
     /// How the body of a request is used, if the request is one of its own and the body is not kept until it is whole.
-    fn body_use(&self, method: &Method, path: &str) -> Option<Use> {
+    fn body_use(&self, method: &Method, path: &str) -> Option<BodyUse> {
         let _ = (method, path);
         None
     }
@@ -83,7 +83,7 @@ pub trait Face: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Answers a request that it [takes directly](Face::takes_directly).
-    fn answer_directly(&self, request: Request<Arriving>) -> AnswerFuture {
+    fn answer_directly(&self, request: Request<MeteredBody>) -> AnswerFuture {
         drop(request);
         Box::pin(ready(Ok(Refusal::from(ErrorCode::Unsupported).into_response())))
     }

@@ -5,7 +5,7 @@
 //! Not here: what the operations do (the faces), and the connections below (`rialto-serve`).
 
 use crate::answer::{Refusal, too_large};
-use crate::body::{Arriving, Bodies, Payer, Unread, Use};
+use crate::body::{BodyBudget, BodyRefusal, BodyUse, MeteredBody, Payer};
 use crate::credentials;
 use crate::face::{AnswerFuture, Face};
 use crate::grpc::GrpcServices;
@@ -56,7 +56,7 @@ pub struct HttpService {
     /// Who is at the other end of the connection.
     peer: Option<IpAddr>,
     standing: Option<Standing>,
-    bodies: Arc<Bodies>,
+    bodies: Arc<BodyBudget>,
     proved: Arc<Proved>,
     /// What the connection's answers are charged to.
     unread: Arc<UnreadAnswers>,
@@ -79,12 +79,12 @@ impl Mounted {
     }
 
     /// Whether the body of a request is a conversation of its own, goes to the disk, or is kept until it is whole.
-    fn body_use(&self, request: &Request<Incoming>) -> Use {
+    fn body_use(&self, request: &Request<Incoming>) -> BodyUse {
         let path = request.uri().path();
         match is_grpc(request) {
-            true if self.conversations.contains(&path) => Use::Conversation,
-            true => Use::Whole,
-            false => self.ask(path, |face, path| face.body_use(request.method(), path)).unwrap_or(Use::Whole),
+            true if self.conversations.contains(&path) => BodyUse::Conversation,
+            true => BodyUse::Whole,
+            false => self.ask(path, |face, path| face.body_use(request.method(), path)).unwrap_or(BodyUse::Whole),
         }
     }
 
@@ -200,11 +200,16 @@ impl HttpService {
     }
 
     /// Decides before a body is read who pays for it, and whether it is read at all.
-    fn payer(&self, request: &Request<Incoming>, holder: Option<[u8; 32]>, purpose: Use) -> Result<Payer, Unread> {
+    fn payer(
+        &self,
+        request: &Request<Incoming>,
+        holder: Option<[u8; 32]>,
+        purpose: BodyUse,
+    ) -> Result<Payer, BodyRefusal> {
         let size = request.body().size_hint();
         let declared = size.exact().unwrap_or(0);
-        if purpose == Use::Whole && declared > limits::BATCH_BYTES_MAX as u64 {
-            return Err(Unread::TooLarge);
+        if purpose == BodyUse::Whole && declared > limits::BATCH_BYTES_MAX as u64 {
+            return Err(BodyRefusal::TooLarge);
         }
         if let Some(hash) = holder {
             return Ok(Payer::Holder(hash));
@@ -214,7 +219,7 @@ impl HttpService {
             return Ok(Payer::Holder([0; 32]));
         }
         if declared > limits::UNPROVED_BODY_BYTES_MAX as u64 {
-            return Err(Unread::NoCredential);
+            return Err(BodyRefusal::NoCredential);
         }
         Ok(Payer::Stranger(Stranger::new(self.standing.clone())))
     }
@@ -269,7 +274,7 @@ impl hyper::service::Service<Request<Incoming>> for HttpService {
         }
         let proved = self.standing.as_ref().is_some_and(Standing::is_proved);
         if request.body().is_end_stream() && proved {
-            return self.route(request, Use::Whole, Payer::Nobody, client, cors);
+            return self.route(request, BodyUse::Whole, Payer::Nobody, client, cors);
         }
         let holder = self.holder(&request);
         match if holder.is_none() { self.session_to_ask(&request) } else { None } {
@@ -304,13 +309,13 @@ impl HttpService {
     fn route(
         &self,
         mut request: Request<Incoming>,
-        purpose: Use,
+        purpose: BodyUse,
         payer: Payer,
         client: Client,
         cors: Option<HeaderValue>,
     ) -> AnswerFuture {
         if let Some(face) = self.mounted.faces.iter().find(|face| face.takes_directly(&request)) {
-            let request = request.map(|body| Arriving::new(body, purpose, payer, self.bodies.clone()));
+            let request = request.map(|body| MeteredBody::new(body, purpose, payer, self.bodies.clone()));
             let answer = face.answer_directly(request);
             return match cors {
                 None => answer,
@@ -336,7 +341,7 @@ impl HttpService {
             request.extensions_mut().insert(standing.clone());
         }
         let (head, body) = request.into_parts();
-        let (body, why) = Arriving::new(body, purpose, payer, self.bodies.clone()).told();
+        let (body, why) = MeteredBody::new(body, purpose, payer, self.bodies.clone()).with_reason();
         Box::pin(async move {
             let answer = async {
                 let Ok(answer) = router.call(Request::from_parts(head, body)).await;

@@ -20,7 +20,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
 use places::{Place, Places};
-use rialto_carrier::websocket::socket::Beneath;
+use rialto_carrier::websocket::socket::RawConnection;
 use rialto_carrier::{HttpService, Standing};
 use rialto_model::limits;
 use std::convert::Infallible;
@@ -129,9 +129,9 @@ async fn accept<F: ListenerService>(
     let _ = stream.set_nodelay(true);
     let place = Arc::new(place);
     match tls {
-        None => serve(stream, service, Beneath { unwrap: Some(bare), place, standing }, stop).await,
+        None => serve(stream, service, RawConnection { unwrap: Some(bare), place, standing }, stop).await,
         Some(tls) => match tokio::time::timeout(PATIENCE.headers, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(stream, service, Beneath { unwrap: None, place, standing }, stop).await,
+            Ok(Ok(stream)) => serve(stream, service, RawConnection { unwrap: None, place, standing }, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
@@ -139,7 +139,7 @@ async fn accept<F: ListenerService>(
 }
 
 /// Serves one connection. Safe to drop: what was answered is committed.
-async fn serve<S, F>(stream: S, service: F, beneath: Beneath, stop: CancellationToken)
+async fn serve<S, F>(stream: S, service: F, raw: RawConnection, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: ListenerService,
@@ -157,7 +157,7 @@ where
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
-    let (stream, service, shared) = patience::watch(stream, service, PATIENCE, beneath);
+    let (stream, service, shared) = patience::watch(stream, service, PATIENCE, raw);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut stopping = false;

@@ -12,7 +12,7 @@ use axum::http::{Request, Response, StatusCode, Version, header};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
-use rialto_carrier::websocket::socket::Beneath;
+use rialto_carrier::websocket::socket::RawConnection;
 use std::future::Future;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -142,7 +142,7 @@ pub(crate) struct Watching<S> {
     inner: S,
     shared: Arc<Shared>,
     /// What an upgraded connection needs to know.
-    beneath: Beneath,
+    raw: RawConnection,
 }
 
 /// Binds a connection and its service together.
@@ -150,7 +150,7 @@ pub(crate) fn watch<I, S>(
     inner: I,
     service: S,
     patience: Patience,
-    beneath: Beneath,
+    raw: RawConnection,
 ) -> (Watched<I>, Watching<S>, Arc<Shared>) {
     let shared = Arc::new(Shared::new());
     let io = Watched {
@@ -166,7 +166,7 @@ pub(crate) fn watch<I, S>(
         timer: None,
         lingering: None,
     };
-    (io, Watching { inner: service, shared: shared.clone(), beneath }, shared)
+    (io, Watching { inner: service, shared: shared.clone(), raw }, shared)
 }
 
 impl<S> Watched<S> {
@@ -502,7 +502,7 @@ where
             self.shared.is_http2.store(true, Ordering::Release);
         }
         if request.headers().contains_key(header::UPGRADE) {
-            request.extensions_mut().insert(self.beneath.clone());
+            request.extensions_mut().insert(self.raw.clone());
         }
         let open = Open::new(&self.shared);
         Answer { inner: self.inner.call(request), open: Some(open) }
@@ -537,8 +537,8 @@ mod tests {
 
     fn watched() -> (tokio::io::DuplexStream, Io, Arc<Shared>) {
         let (peer, inner) = tokio::io::duplex(64);
-        let beneath = Beneath { unwrap: None, place: Arc::new(()), standing: Standing::default() };
-        let (io, _, shared) = watch(inner, (), PATIENCE, beneath);
+        let raw = RawConnection { unwrap: None, place: Arc::new(()), standing: Standing::default() };
+        let (io, _, shared) = watch(inner, (), PATIENCE, raw);
         (peer, io, shared)
     }
 

@@ -47,8 +47,8 @@ impl ListenerService for Stub {
 /// The other end of a connection that is served.
 fn connection() -> (DuplexStream, JoinHandle<()>) {
     let (peer, io) = tokio::io::duplex(64 << 10);
-    let beneath = Beneath { unwrap: None, place: Arc::new(()), standing: Standing::default() };
-    (peer, tokio::spawn(serve(io, Stub, beneath, CancellationToken::new())))
+    let raw = RawConnection { unwrap: None, place: Arc::new(()), standing: Standing::default() };
+    (peer, tokio::spawn(serve(io, Stub, raw, CancellationToken::new())))
 }
 
 fn ask(path: &str) -> Request<Empty<Bytes>> {

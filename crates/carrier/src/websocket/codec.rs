@@ -252,7 +252,8 @@ impl Framing for TextFrames {
     }
 }
 
-/// The head of a text of this length.
+/// Appends the head of a text of this length.
+#[inline]
 pub fn text_head(len: usize, out: &mut Vec<u8>) {
     out.push(0x80 | TEXT);
     match (u8::try_from(len), u16::try_from(len)) {

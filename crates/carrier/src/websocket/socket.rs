@@ -17,13 +17,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 /// Gives the bare socket back from under an upgraded connection, with what was read and not used.
-pub type Unwrap = fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>;
+pub type UnwrapSocket = fn(Upgraded) -> Result<(TcpStream, Bytes), Upgraded>;
 
 /// What a listener says of the connection below a request that asks for an upgrade: an extension of the request.
 #[derive(Debug, Clone)]
-pub struct Beneath {
+pub struct RawConnection {
     /// How to get at the socket; without it everything goes through the layers of the listener.
-    pub unwrap: Option<Unwrap>,
+    pub unwrap: Option<UnwrapSocket>,
     /// What the listener counts the connection by: kept for as long as it lives.
     pub place: Arc<dyn Any + Send + Sync>,
     /// Whether a credential was proved on the connection, and whether it is to leave for another.
@@ -48,7 +48,7 @@ pub enum Output {
 }
 
 /// Both halves, and what was read already.
-pub fn halves(upgraded: Upgraded, unwrap: Option<Unwrap>) -> (Input, Output, Bytes) {
+pub fn halves(upgraded: Upgraded, unwrap: Option<UnwrapSocket>) -> (Input, Output, Bytes) {
     let upgraded = match unwrap {
         None => upgraded,
         Some(unwrap) => match unwrap(upgraded) {
@@ -83,6 +83,7 @@ impl Input {
 
 impl Output {
     /// Whether it can be written to without waiting.
+    #[inline]
     pub fn is_bare(&self) -> bool {
         matches!(self, Output::Bare(_))
     }
@@ -128,6 +129,7 @@ impl Output {
     }
 
     /// Nothing written is on its way through layers.
+    #[inline]
     pub fn is_flushed(&self) -> bool {
         !matches!(self, Output::Layered(_, true))
     }

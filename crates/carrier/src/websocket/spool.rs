@@ -23,6 +23,7 @@ pub struct Spool {
 
 impl Spool {
     /// Nothing waits.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.open.is_empty()
     }

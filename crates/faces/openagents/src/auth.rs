@@ -49,7 +49,7 @@ static NO_BODY: Value = Value::Null;
 /// What says who calls and which network is meant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallRequest<'a> {
-    app: &'a FaceState,
+    state: &'a FaceState,
     headers: &'a HeaderMap,
     params: &'a Params,
     path: Option<&'a str>,
@@ -59,8 +59,8 @@ pub(crate) struct CallRequest<'a> {
 
 impl<'a> CallRequest<'a> {
     /// A request that says it in its headers.
-    pub(crate) fn new(app: &'a FaceState, headers: &'a HeaderMap) -> CallRequest<'a> {
-        CallRequest { app, headers, params: &NO_PARAMS, path: None, body: &NO_BODY, query_token: false }
+    pub(crate) fn new(state: &'a FaceState, headers: &'a HeaderMap) -> CallRequest<'a> {
+        CallRequest { state, headers, params: &NO_PARAMS, path: None, body: &NO_BODY, query_token: false }
     }
 
     /// Its query may say it too.
@@ -92,7 +92,7 @@ impl<'a> CallRequest<'a> {
 
     /// The same for a call whose credential is still to come. Its refusals must go through [`Call::refusal`].
     pub(crate) fn call_to_join(self) -> Result<Call, Refusal> {
-        let CallRequest { app, headers, params, path, body, query_token } = self;
+        let CallRequest { state, headers, params, path, body, query_token } = self;
         let in_body = |key: &str| body.get(key).and_then(Value::as_str);
         let text = |key: &str| in_body(key).or_else(|| params.get(key).map(String::as_str));
         let mut bearer = bearer(headers)?;
@@ -109,13 +109,13 @@ impl<'a> CallRequest<'a> {
             .map(|n| if compat { compat_address(n) } else { n.to_owned() });
         let claimed = claimed.or_else(|| text("agent_id").map(str::to_owned));
         let session = header_text(headers, SESSION_ID).or_else(|| in_body("session_id")).map(sha256);
-        let operator = bearer.as_ref().is_some_and(|b| app.node.is_operator(b));
+        let operator = bearer.as_ref().is_some_and(|b| state.node.is_operator(b));
         let named = path.or_else(|| text("network")).or_else(|| header_text(headers, NETWORK));
         let network = match named {
-            Some(name) => app.node.network(name).ok_or_else(no_network)?,
-            None => match bearer.as_ref().and_then(|b| app.node.network_by_token(b)) {
+            Some(name) => state.node.network(name).ok_or_else(no_network)?,
+            None => match bearer.as_ref().and_then(|b| state.node.network_by_token(b)) {
                 Some(network) => network,
-                None => app.node.default_network().ok_or_else(no_network)?,
+                None => state.node.default_network().ok_or_else(no_network)?,
             },
         };
         let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });

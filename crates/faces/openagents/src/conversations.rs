@@ -1,6 +1,6 @@
 //! Threads inside channels and direct rooms between two members.
 
-use crate::ask::Ask;
+use crate::request::ApiRequest;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
@@ -15,32 +15,35 @@ pub(crate) fn listing(params: &Params) -> Result<(Option<&str>, Option<i64>), Fa
 }
 
 /// `GET /v1/threads?channel&before&limit`.
-pub(crate) async fn threads(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let channel = ask.params.get("channel").filter(|name| !name.is_empty()).cloned();
-    let (before, limit) = listing(&ask.params)?;
+pub(crate) async fn threads(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let channel = request.params.get("channel").filter(|name| !name.is_empty()).cloned();
+    let (before, limit) = listing(&request.params)?;
     Ok(answer::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
 }
 
 /// `GET /v1/threads/{channel}/{thread}`.
-pub(crate) async fn thread(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn thread(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     Ok(answer::ok(
-        &call.network.thread(&call.caller, ask.named("channel").to_owned(), ask.named("thread").to_owned()).await?,
+        &call
+            .network
+            .thread(&call.caller, request.named("channel").to_owned(), request.named("thread").to_owned())
+            .await?,
     ))
 }
 
 /// `GET /v1/rooms?before&limit`.
-pub(crate) async fn rooms(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let (before, limit) = listing(&ask.params)?;
+pub(crate) async fn rooms(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let (before, limit) = listing(&request.params)?;
     Ok(answer::ok(&call.network.rooms(&call.caller, before, limit).await?))
 }
 
 /// `POST /v1/rooms` {peer, channel?}.
-pub(crate) async fn open_room(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn open_room(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = request.call_with(&payload)?;
     let text = |key: &str| match payload.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -52,13 +55,13 @@ pub(crate) async fn open_room(ask: Ask, body: Bytes) -> Result<Response, Refusal
 }
 
 /// `GET /v1/rooms/{id}`.
-pub(crate) async fn room(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    Ok(answer::ok(&call.network.room(&call.caller, ask.named("id").to_owned()).await?))
+pub(crate) async fn room(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    Ok(answer::ok(&call.network.room(&call.caller, request.named("id").to_owned()).await?))
 }
 
 /// `GET /v1/events/conversations`.
-pub(crate) async fn direct(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn direct(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     Ok(answer::ok(&call.network.conversations(&call.caller).await?))
 }

@@ -1,7 +1,7 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
-use crate::ask::Ask;
 use crate::auth::{Call, CallRequest};
+use crate::request::ApiRequest;
 use crate::wire;
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 use axum::response::Response;
@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use rialto_carrier::answer::{self, json_object};
-use rialto_carrier::body::Unread;
+use rialto_carrier::body::BodyRefusal;
 use rialto_carrier::long_poll::{LongPoll, wait_seconds};
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
@@ -27,8 +27,8 @@ const SMALL_BODY_BYTES: usize = 4 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// `POST /v1/events`: one event, an array, or NDJSON.
-pub(crate) async fn post(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    send(&ask.app, ask.scope(), &ask.params, &ask.headers, body).await
+pub(crate) async fn post(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    send(&request.state, request.scope(), &request.params, &request.headers, body).await
 }
 
 /// The network named by the path of a request that sends events, if it is one.
@@ -52,7 +52,10 @@ pub(crate) fn is_plain_post<B>(request: &Request<B>) -> bool {
 
 /// The same as [`post`], for a request that did not come through the router. Futures are kept small: allocators
 /// are quick up to about a kilobyte.
-pub(crate) fn post_plain<B>(app: Arc<FaceState>, request: Request<B>) -> impl Future<Output = Result<Response, Refusal>>
+pub(crate) fn post_plain<B>(
+    state: Arc<FaceState>,
+    request: Request<B>,
+) -> impl Future<Output = Result<Response, Refusal>>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -63,21 +66,21 @@ where
     Limited::new(body, limits::BATCH_BYTES_MAX).collect().then(async move |body| {
         let body = match body {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Ok(Unread::TooLarge.answer()),
+            Err(error) if error.is::<LengthLimitError>() => return Ok(BodyRefusal::TooLarge.answer()),
             Err(error) => {
                 let broken = || Fault::new(ErrorCode::InvalidArgument, "the body breaks off").into();
-                return error.downcast_ref::<Unread>().map(|why| why.answer()).ok_or_else(broken);
+                return error.downcast_ref::<BodyRefusal>().map(|why| why.answer()).ok_or_else(broken);
             }
         };
         // What is left of the read buffer goes back to the connection, which else would need a new one per request.
         let body = if body.len() <= SMALL_BODY_BYTES { Bytes::copy_from_slice(&body) } else { body };
-        send(&app, named.as_deref(), &Params::new(), &headers, body).await
+        send(&state, named.as_deref(), &Params::new(), &headers, body).await
     })
 }
 
 /// Takes what a body holds: one event, an array, or NDJSON.
 async fn send(
-    app: &FaceState,
+    state: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
@@ -88,20 +91,20 @@ async fn send(
     if content_type.is_some_and(|c| c != "application/json" && c.contains("ndjson")) {
         let mut texts = Texts::of(body.clone());
         text.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| texts.mark_slice(l.as_bytes()));
-        return Box::pin(batch(app, path, params, headers, texts)).await;
+        return Box::pin(batch(state, path, params, headers, texts)).await;
     }
     if text.trim_start().starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text)
             .map_err(|e| Fault::new(ErrorCode::InvalidJson, format!("not valid JSON: {e}")))?;
         let mut texts = Texts::of(body.clone());
         items.iter().for_each(|raw| texts.mark_slice(raw.get().as_bytes()));
-        return Box::pin(batch(app, path, params, headers, texts)).await;
+        return Box::pin(batch(state, path, params, headers, texts)).await;
     }
-    Box::pin(single(app, path, params, headers, body)).await
+    Box::pin(single(state, path, params, headers, body)).await
 }
 
 async fn single(
-    app: &FaceState,
+    state: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
@@ -118,7 +121,7 @@ async fn single(
         }
     };
     let wait = wait_seconds(params)?;
-    let call = CallRequest::new(app, headers).params(params).path(path.or(network.as_deref())).call()?;
+    let call = CallRequest::new(state, headers).params(params).path(path.or(network.as_deref())).call()?;
     let answers = match key.filter(|_| unnamed) {
         Some(key) => {
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
@@ -164,7 +167,7 @@ fn idempotency_key(key: &str) -> Result<String, Refusal> {
 }
 
 async fn batch(
-    app: &FaceState,
+    state: &FaceState,
     path: Option<&str>,
     params: &Params,
     headers: &HeaderMap,
@@ -177,7 +180,7 @@ async fn batch(
     }
     let first = texts.iter().next().and_then(|t| std::str::from_utf8(t).ok()).and_then(|t| Envelope::parse(t).ok());
     let named = path.or_else(|| first.as_ref()?.network.as_deref());
-    let call = CallRequest::new(app, headers).params(params).path(named).call()?;
+    let call = CallRequest::new(state, headers).params(params).path(named).call()?;
     let answers = if texts.is_empty() { Vec::new() } else { call.network.emit(&call.caller, texts).await? };
     let results: Vec<Value> = answers
         .iter()
@@ -242,13 +245,13 @@ fn default_view(call: &Call) -> View {
 }
 
 /// `GET /v1/events`: a page; `after` acks what came before it, `wait` long-polls.
-pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let mut query = query_of(&ask.params, &call)?;
+pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let mut query = query_of(&request.params, &call)?;
     query.checked_limit()?;
     call.network.prepare(&call.caller, &mut query).await?;
-    let wait = wait_seconds(&ask.params)?;
-    ack_before(&call, &query, &ask.params).await?;
+    let wait = wait_seconds(&request.params)?;
+    ack_before(&call, &query, &request.params).await?;
     query.asks = true;
     let view = query.view.unwrap_or(View::Log);
     let result = read(&call, &query, wait).await?;
@@ -280,9 +283,9 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
 }
 
 /// `POST /v1/ack` {ids | up_to}.
-pub(crate) async fn ack(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn ack(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = request.call_with(&payload)?;
     let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
     let ids = match payload.get("ids") {
         None | Some(Value::Null) => Vec::new(),
@@ -300,15 +303,15 @@ pub(crate) async fn ack(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `GET /v1/events/{id}/explain`.
-pub(crate) async fn explain(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    Ok(answer::ok(&call.network.explain(&call.caller, ask.named("id")).await?))
+pub(crate) async fn explain(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    Ok(answer::ok(&call.network.explain(&call.caller, request.named("id")).await?))
 }
 
 /// `GET /v1/events/latest-per-channel?type=`.
-pub(crate) async fn latest_per_channel(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let (newest, has_more) = call.network.latest_per_channel(&call.caller, ask.params.get("type").cloned()).await?;
+pub(crate) async fn latest_per_channel(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let (newest, has_more) = call.network.latest_per_channel(&call.caller, request.params.get("type").cloned()).await?;
     let mut channels = serde_json::Map::new();
     for (name, record) in newest {
         channels.insert(name.into(), serde_json::from_str(&record.event.json()).unwrap_or_default());

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, Request, Uri};
 use axum::response::IntoResponse;
 use futures_util::FutureExt as _;
 use hyper::body::Incoming;
-use rialto_carrier::body::{Arriving, Use};
+use rialto_carrier::body::{BodyUse, MeteredBody};
 use rialto_carrier::grpc::GrpcServices;
 use rialto_carrier::openapi::ApiPart;
 use rialto_carrier::operations::routes;
@@ -56,7 +56,7 @@ impl Face for OpenAgents {
     }
 
     /// Content goes to the disk as it comes, with bounds of its own.
-    fn body_use(&self, method: &Method, path: &str) -> Option<Use> {
+    fn body_use(&self, method: &Method, path: &str) -> Option<BodyUse> {
         let rest = path.strip_prefix("/v1/")?;
         let below = rest.strip_prefix("ws/").and_then(|rest| rest.split_once('/')).map_or(rest, |(_, below)| below);
         let takes_content = match *method {
@@ -64,7 +64,7 @@ impl Face for OpenAgents {
             Method::POST => matches!(below, "blobs" | "files" | "files/base64"),
             _ => false,
         };
-        takes_content.then_some(Use::Pieces)
+        takes_content.then_some(BodyUse::Pieces)
     }
 
     fn network_in<'p>(&self, path: &'p str) -> Option<&'p str> {
@@ -90,7 +90,7 @@ impl Face for OpenAgents {
         events::is_plain_post(request)
     }
 
-    fn answer_directly(&self, request: Request<Arriving>) -> AnswerFuture {
+    fn answer_directly(&self, request: Request<MeteredBody>) -> AnswerFuture {
         Box::pin(events::post_plain(self.state.clone(), request).map(|answer| Ok(answer.into_response())))
     }
 }

@@ -5,8 +5,8 @@
 
 mod base64;
 
-use crate::ask::Ask;
 use crate::auth::{Call, CallRequest};
+use crate::request::ApiRequest;
 use crate::workspaces::iso;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -34,7 +34,7 @@ fn too_large() -> Fault {
 
 /// What stands around the content: who brings it, for which network and channel.
 struct Around<'r> {
-    app: &'r FaceState,
+    state: &'r FaceState,
     headers: &'r HeaderMap,
     path: Option<&'r str>,
     params: &'r Params,
@@ -64,7 +64,7 @@ impl Around<'_> {
             body.insert(if compat { "agent_name" } else { "agent_id" }.into(), json!(source));
         }
         let body = Value::Object(body);
-        CallRequest::new(self.app, self.headers).params(self.params).path(self.path).body(&body).call()
+        CallRequest::new(self.state, self.headers).params(self.params).path(self.path).body(&body).call()
     }
 
     /// Begins to take content in, for whoever has been named by now.
@@ -126,18 +126,23 @@ fn form_fault(error: &multer::Error) -> Fault {
 }
 
 /// `POST /v1/files`: a form with `file`, and `network`, `channel_name`, `source` before or behind it.
-pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
-    let kind = ask.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+pub(crate) async fn upload(request: ApiRequest, body: Body) -> Result<Response, Refusal> {
+    let kind = request.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(kind)
         .map_err(|_| invalid_field("Content-Type", "multipart/form-data with a boundary"))?;
-    announced(&ask.headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
+    announced(&request.headers, limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX)?;
     let limit = multer::SizeLimit::new().whole_stream(limits::UPLOAD_BYTES_MAX + FORM_BYTES_MAX);
     let limit =
         ["network", "channel_name", "source"].into_iter().fold(limit, |l, key| l.for_field(key, FIELD_BYTES_MAX));
     let rules = multer::Constraints::new().size_limit(limit);
     let mut form = multer::Multipart::with_constraints(body.into_data_stream(), boundary, rules);
-    let mut around =
-        Around { app: &ask.app, headers: &ask.headers, path: ask.scope(), params: &ask.params, said: Map::new() };
+    let mut around = Around {
+        state: &request.state,
+        headers: &request.headers,
+        path: request.scope(),
+        params: &request.params,
+        said: Map::new(),
+    };
     let mut file: Option<(Begun, String, Option<String>)> = None;
     while let Some(mut field) = form.next_field().await.map_err(|e| form_fault(&e))? {
         match field.name() {
@@ -168,10 +173,15 @@ pub(crate) async fn upload(ask: Ask, body: Body) -> Result<Response, Refusal> {
 }
 
 /// `POST /v1/files/base64` {filename, content_base64, content_type?, network?, source?, channel_name?}.
-pub(crate) async fn upload_base64(ask: Ask, body: Body) -> Result<Response, Refusal> {
-    announced(&ask.headers, limits::UPLOAD_BYTES_MAX.div_ceil(3) * 4 + FORM_BYTES_MAX)?;
-    let mut around =
-        Around { app: &ask.app, headers: &ask.headers, path: ask.scope(), params: &ask.params, said: Map::new() };
+pub(crate) async fn upload_base64(request: ApiRequest, body: Body) -> Result<Response, Refusal> {
+    announced(&request.headers, limits::UPLOAD_BYTES_MAX.div_ceil(3) * 4 + FORM_BYTES_MAX)?;
+    let mut around = Around {
+        state: &request.state,
+        headers: &request.headers,
+        path: request.scope(),
+        params: &request.params,
+        said: Map::new(),
+    };
     let mut sieve = base64::Sieve::default();
     let mut begun: Option<Begun> = None;
     let mut pieces = body.into_data_stream();
@@ -198,13 +208,13 @@ pub(crate) async fn upload_base64(ask: Ask, body: Body) -> Result<Response, Refu
 }
 
 /// `GET /v1/files?limit&offset&channel_name&uploaded_by`.
-pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let number = |key: &str| match ask.params.get(key) {
+pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let number = |key: &str| match request.params.get(key) {
         None => Ok(None),
         Some(text) => text.parse::<usize>().map(Some).map_err(|_| invalid_field(key, "a number")),
     };
-    let text = |key: &str| ask.params.get(key).filter(|text| !text.is_empty()).cloned();
+    let text = |key: &str| request.params.get(key).filter(|text| !text.is_empty()).cloned();
     let filter = FileFilter {
         channel_name: text("channel_name"),
         uploaded_by: text("uploaded_by"),
@@ -219,18 +229,18 @@ pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
 }
 
 /// What the query says of who calls, as bodies say it.
-fn said(ask: &Ask) -> Value {
-    let compat = ask.headers.contains_key("x-workspace-token");
-    match ask.params.get("source") {
+fn said(request: &ApiRequest) -> Value {
+    let compat = request.headers.contains_key("x-workspace-token");
+    match request.params.get("source") {
         Some(source) => json!({ if compat { "agent_name" } else { "agent_id" }: source }),
         None => Value::Null,
     }
 }
 
 /// `GET /v1/files/{id}`: the bytes, whole or a range. A page that shows them can only say its token in the URL.
-pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call_by_url(&said(&ask))?;
-    let found = call.network.file(&call.caller, ask.named("id")).await?;
+pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call_by_url(&said(&request))?;
+    let found = call.network.file(&call.caller, request.named("id")).await?;
     let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
     let sent = KeptContent {
         contents: vec![found.content],
@@ -238,19 +248,19 @@ pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
         content_type: text("content_type"),
         filename: text("filename"),
     };
-    ranges::answer(&call.network, &sent, &ask.headers).await
+    ranges::answer(&call.network, &sent, &request.headers).await
 }
 
 /// `GET /v1/files/{id}/info`.
-pub(crate) async fn info(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call_with(&said(&ask))?;
-    Ok(answer::ok(&dated(call.network.file(&call.caller, ask.named("id")).await?.entry)))
+pub(crate) async fn info(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call_with(&said(&request))?;
+    Ok(answer::ok(&dated(call.network.file(&call.caller, request.named("id")).await?.entry)))
 }
 
 /// `DELETE /v1/files/{id}`.
-pub(crate) async fn remove(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call_with(&said(&ask))?;
-    let id = ask.named("id");
+pub(crate) async fn remove(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call_with(&said(&request))?;
+    let id = request.named("id");
     call.network.delete_file(&call.caller, id).await?;
     Ok(answer::ok(&json!({ "id": id, "status": "deleted" })))
 }

@@ -41,12 +41,12 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rialto.bin"
 /// The service.
 #[derive(Debug, Clone)]
 struct Service {
-    app: FaceState,
+    state: FaceState,
 }
 
 /// Adds the service to those of the listener.
 pub(crate) fn add(state: &FaceState, services: &mut GrpcServices) {
-    let service = pb::network_server::NetworkServer::new(Service { app: state.clone() })
+    let service = pb::network_server::NetworkServer::new(Service { state: state.clone() })
         .max_decoding_message_size(limits::BATCH_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
     services.add(service);
@@ -59,7 +59,7 @@ impl Service {
         let headers: HeaderMap = request.metadata().clone().into_headers();
         let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
         let named = Some(network).filter(|n| !n.is_empty());
-        CallRequest::new(&self.app, &headers).path(named).body(&body).call().map_err(|r| refused(&r.fault, None))
+        CallRequest::new(&self.state, &headers).path(named).body(&body).call().map_err(|r| refused(&r.fault, None))
     }
 
     /// The same for a call whose credential is in its message. Its refusals go through [`Call::refusal`].
@@ -67,7 +67,7 @@ impl Service {
         let headers: HeaderMap = request.metadata().clone().into_headers();
         let body = if agent_id.is_empty() { Value::Null } else { json!({ "agent_id": agent_id }) };
         let named = Some(network).filter(|n| !n.is_empty());
-        CallRequest::new(&self.app, &headers).path(named).body(&body).call_to_join().map_err(status_of)
+        CallRequest::new(&self.state, &headers).path(named).body(&body).call_to_join().map_err(status_of)
     }
 
     async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {
@@ -263,12 +263,12 @@ impl pb::network_server::Network for Service {
     async fn profile(&self, request: Request<pb::ProfileRequest>) -> Result<Response<pb::ProfileReply>, Status> {
         let call = self.call(&request, &request.get_ref().network, "")?;
         let headers = request.metadata().clone().into_headers();
-        let profile = crate::members::profile_json(&self.app, &call, &headers).await.map_err(status_of)?;
+        let profile = crate::members::profile_json(&self.state, &call, &headers).await.map_err(status_of)?;
         Ok(Response::new(pb::ProfileReply { profile: profile.to_string().into_bytes() }))
     }
 
     async fn connect(&self, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
-        connect::connect(&self.app, request).await
+        connect::connect(&self.state, request).await
     }
 }
 

@@ -10,13 +10,13 @@ pub mod ops;
 pub mod stdio;
 pub mod stream;
 
-mod ask;
 mod auth;
 mod conversations;
 mod events;
 mod face;
 mod files;
 mod members;
+mod request;
 mod resources;
 mod sse;
 mod wire;

@@ -1,7 +1,7 @@
 //! Joining, leaving, presence, discovery, profile (sheet section 12.5).
 
-use crate::ask::Ask;
 use crate::auth;
+use crate::request::ApiRequest;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
@@ -13,9 +13,9 @@ use rialto_node::command::Look;
 use serde_json::{Value, json};
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
-pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn join(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let mut payload = json_object(&body)?;
-    let call = ask.call_to_join(&payload)?;
+    let call = request.call_to_join(&payload)?;
     let source = call.caller.claimed.clone();
     if let Some(map) = payload.as_object_mut() {
         map.remove("network");
@@ -26,7 +26,7 @@ pub(crate) async fn join(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
     let event = json!({ "type": "network.agent.join", "source": source, "target": "core", "payload": payload });
     let answered = one(&call, &event).await.map_err(|refusal| call.refusal(refusal))?;
     let result = answered.result.map_err(|fault| call.refusal(fault))?;
-    ask.prove();
+    request.prove();
     Ok(answer::ok(&result.result.unwrap_or_default()))
 }
 
@@ -36,9 +36,9 @@ async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, 
 }
 
 /// `POST /v1/leave`.
-pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = request.call_with(&payload)?;
     let kept = json!({ "forget": payload.get("forget").and_then(Value::as_bool).unwrap_or(false), "reason": payload.get("reason") });
     let event = json!({ "type": "network.agent.leave", "target": "core", "payload": kept });
     let answered = one(&call, &event).await?;
@@ -61,14 +61,14 @@ pub(crate) async fn leave(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `POST /v1/heartbeat`.
-pub(crate) async fn heartbeat(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn heartbeat(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = request.call_with(&payload)?;
     Ok(answer::ok(&call.network.heartbeat(&call.caller).await?))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
-pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     // Here `agent_name` names who goes, not who asks.
     let whom = payload.get("address").or(payload.get("agent_name")).cloned().unwrap_or_default();
@@ -77,11 +77,11 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         map.remove("agent_name");
         map.remove("address");
     }
-    let call = ask.call_with(&asker)?;
+    let call = request.call_with(&asker)?;
     let itself = call.caller.session.is_none() && call.caller.claimed.is_none();
     let remove = rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned());
     let data = if itself && (call.caller.operator || call.network.settings().token_manages) {
-        call.network.act(&call.caller, ask.client.place(), remove).await?
+        call.network.act(&call.caller, request.client.place(), remove).await?
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
         *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
@@ -94,33 +94,33 @@ pub(crate) async fn remove(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `GET /v1/discover`.
-pub(crate) async fn discover(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     let mut filter = serde_json::Map::new();
     for key in ["role", "status", "capability", "query", "after"] {
-        if let Some(value) = ask.params.get(key) {
+        if let Some(value) = request.params.get(key) {
             filter.insert(key.into(), json!(value));
         }
     }
-    if let Some(sections) = ask.params.get("include") {
+    if let Some(sections) = request.params.get("include") {
         filter.insert("include".into(), sections.split(',').map(str::trim).collect());
     }
-    if let Some(limit) = ask.params.get("limit") {
+    if let Some(limit) = request.params.get("limit") {
         filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
     }
     Ok(answer::ok(&call.network.discover(&call.caller, &Value::Object(filter), call.compat).await?))
 }
 
 /// `GET /v1/me`.
-pub(crate) async fn me(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn me(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     Ok(answer::ok(&call.network.me(&call.caller).await?))
 }
 
 /// `PATCH /v1/me` {mute?, unmute?, dnd?, name?}.
-pub(crate) async fn change_me(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn change_me(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
-    let call = ask.call_with(&body)?;
+    let call = request.call_with(&body)?;
     let wishes = Wishes::from_json(&body)?;
     if wishes == Wishes::default() {
         let text = format!("nothing is to change: give one of {}", Wishes::KEYS.join(", "));
@@ -130,16 +130,16 @@ pub(crate) async fn change_me(ask: Ask, body: Bytes) -> Result<Response, Refusal
 }
 
 /// `GET /v1/channels`.
-pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let limit = match ask.params.get("limit") {
+pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let limit = match request.params.get("limit") {
         None => limits::LIST_ROWS_MAX,
         Some(text) => {
             let rows = text.parse().ok().filter(|rows| (1..=limits::LIST_ROWS_MAX).contains(rows));
             rows.ok_or_else(|| invalid_field("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?
         }
     };
-    let after = ask.params.get("after").filter(|text| !text.is_empty());
+    let after = request.params.get("after").filter(|text| !text.is_empty());
     let after = after
         .map(|text| text.parse().map_err(|_| invalid_field("after", "a cursor that an answer gave")))
         .transpose()?;
@@ -147,26 +147,26 @@ pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
 }
 
 /// `GET /v1/analytics`.
-pub(crate) async fn analytics(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn analytics(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     Ok(answer::ok(&call.network.look(&call.caller, Look::Analytics).await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
-pub(crate) async fn profile(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let data = profile_json(&ask.app, &call, &ask.headers).await?;
+pub(crate) async fn profile(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let data = profile_json(&request.state, &call, &request.headers).await?;
     Ok(answer::ok(&data))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.
-pub(crate) async fn network_profile(ask: Ask) -> Result<Response, Refusal> {
-    profile(ask).await
+pub(crate) async fn network_profile(request: ApiRequest) -> Result<Response, Refusal> {
+    profile(request).await
 }
 
-pub(crate) async fn profile_json(app: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
+pub(crate) async fn profile_json(state: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
     let mut data = call.network.look(&call.caller, Look::Profile).await?;
-    let base = app.base_url(headers);
+    let base = state.base_url(headers);
     if let Some(map) = data.as_object_mut() {
         map.remove("listed");
         map.insert("transports".into(), crate::docs::transports(&base, call.network.id()));

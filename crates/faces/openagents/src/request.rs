@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// A request without its body.
 #[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) app: FaceState,
+pub(crate) struct ApiRequest {
+    pub(crate) state: FaceState,
     /// The parts of the path that have names.
     pub(crate) path: Params,
     pub(crate) params: Params,
@@ -20,17 +20,17 @@ pub(crate) struct Ask {
     pub(crate) stranger: Option<Stranger>,
 }
 
-impl FromRequestParts<FaceState> for Ask {
+impl FromRequestParts<FaceState> for ApiRequest {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &FaceState) -> Result<Ask, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &FaceState) -> Result<ApiRequest, Refusal> {
         let RequestInfo { path, params, headers, client, stranger } =
-            RequestInfo::from_request_parts(parts, app).await?;
-        Ok(Ask { app: app.clone(), path, params, headers, client, stranger })
+            RequestInfo::from_request_parts(parts, state).await?;
+        Ok(ApiRequest { state: state.clone(), path, params, headers, client, stranger })
     }
 }
 
-impl Ask {
+impl ApiRequest {
     /// A part of the path.
     pub(crate) fn named(&self, part: &str) -> &str {
         self.path.get(part).map(String::as_str).unwrap_or_default()
@@ -48,21 +48,21 @@ impl Ask {
 
     /// Who calls, which the body may say.
     pub(crate) fn call_with(&self, body: &Value) -> Result<Call, Refusal> {
-        self.request(body).call()
+        self.call_request(body).call()
     }
 
     /// Who wants to join, or refuse to: the credential is in the body. Refusals go through [`Call::refusal`].
     pub(crate) fn call_to_join(&self, body: &Value) -> Result<Call, Refusal> {
-        self.request(body).call_to_join()
+        self.call_request(body).call_to_join()
     }
 
     /// Who calls, which the body may say, and the URL too where a page can show a secret nowhere else.
     pub(crate) fn call_by_url(&self, body: &Value) -> Result<Call, Refusal> {
-        self.request(body).query_token().call()
+        self.call_request(body).query_token().call()
     }
 
-    fn request<'a>(&'a self, body: &'a Value) -> CallRequest<'a> {
-        CallRequest::new(&self.app, &self.headers).params(&self.params).path(self.scope()).body(body)
+    fn call_request<'a>(&'a self, body: &'a Value) -> CallRequest<'a> {
+        CallRequest::new(&self.state, &self.headers).params(&self.params).path(self.scope()).body(body)
     }
 
     /// What came in the body was a good credential.

@@ -3,8 +3,8 @@
 //! What changes a resource is an event; content travels beside it, in pieces, so that a file of any size needs little
 //! memory.
 
-use crate::ask::Ask;
 use crate::auth::Call;
+use crate::request::ApiRequest;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
@@ -20,35 +20,35 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// `GET /v1/resources`.
-pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
+pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
     let mut filter = Map::new();
     for key in ["type", "owner", "prefix", "query", "after"] {
-        if let Some(text) = ask.params.get(key) {
+        if let Some(text) = request.params.get(key) {
             filter.insert(key.to_owned(), json!(text));
         }
     }
-    if let Some(limit) = ask.params.get("limit") {
+    if let Some(limit) = request.params.get("limit") {
         filter.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| invalid_field("limit", "a number"))?.into());
     }
     Ok(answer::ok(&call.network.resources(&call.caller, filter.into()).await?))
 }
 
 /// The address in a path.
-fn address(ask: &Ask) -> String {
-    format!("resource/{}/{}", ask.named("kind"), ask.named("path"))
+fn address(request: &ApiRequest) -> String {
+    format!("resource/{}/{}", request.named("kind"), request.named("path"))
 }
 
 /// `GET /v1/resources/{kind}/{path}`: the content of what the network keeps, a description of the rest.
-pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let version = ask
+pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let version = request
         .params
         .get("version")
         .map(|text| text.parse().map_err(|_| invalid_field("version", "a number")))
         .transpose()?;
-    let found = call.network.resource(&call.caller, &address(&ask), version).await?;
-    let described = ask.params.get("info").is_some_and(|v| v != "false" && v != "0");
+    let found = call.network.resource(&call.caller, &address(&request), version).await?;
+    let described = request.params.get("info").is_some_and(|v| v != "false" && v != "0");
     if described || found.content.is_none() {
         return Ok(answer::ok(&found.entry));
     }
@@ -56,7 +56,7 @@ pub(crate) async fn get(ask: Ask) -> Result<Response, Refusal> {
     let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
     let content_type = entry.get("content_type").and_then(Value::as_str);
     let sent = KeptContent { contents: vec![*kept], tag: version.unwrap_or(current), content_type, filename: None };
-    ranges::answer(&call.network, &sent, &ask.headers).await
+    ranges::answer(&call.network, &sent, &request.headers).await
 }
 
 /// The version a caller expects, from `If-Match`; `If-None-Match: *` means none.
@@ -71,11 +71,11 @@ fn expected(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
 }
 
 /// `PUT /v1/resources/{kind}/{path}`: the body becomes the content, in a new version or a new resource.
-pub(crate) async fn put(ask: Ask, body: Body) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let address = address(&ask);
-    let expected = expected(&ask.headers)?;
-    let length = ask.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+pub(crate) async fn put(request: ApiRequest, body: Body) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let address = address(&request);
+    let expected = expected(&request.headers)?;
+    let length = request.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let (upload, version) = call.network.upload(&call.caller, &address, length).await?;
     if let Some(expected) = expected.filter(|expected| *expected != version.unwrap_or(0)) {
         let text = format!("{address} is at version {}, not {expected}", version.unwrap_or(0));
@@ -85,13 +85,13 @@ pub(crate) async fn put(ask: Ask, body: Body) -> Result<Response, Refusal> {
     let stored = taken_in(upload, body).await?;
     let mut payload = Map::new();
     payload.insert("blob".into(), json!({ "sha256": hex::text(&stored.hash), "size": stored.size }));
-    if let Some(kind) = ask.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
+    if let Some(kind) = request.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()) {
         payload.insert("content_type".into(), json!(kind));
     }
-    if let Some(text) = ask.params.get("description") {
+    if let Some(text) = request.params.get("description") {
         payload.insert("description".into(), json!(text));
     }
-    if let Some(text) = ask.params.get("permissions") {
+    if let Some(text) = request.params.get("permissions") {
         let rules: Value =
             serde_json::from_str(text).map_err(|_| invalid_field("permissions", "a JSON object of rules"))?;
         payload.insert("permissions".into(), rules);
@@ -117,9 +117,9 @@ pub(crate) async fn put(ask: Ask, body: Body) -> Result<Response, Refusal> {
 }
 
 /// `POST /v1/blobs`: takes content in that an event will name, as `blob` {sha256, size}.
-pub(crate) async fn stage(ask: Ask, body: Body) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let length = ask.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+pub(crate) async fn stage(request: ApiRequest, body: Body) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let length = request.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let stored = taken_in(call.network.stage(&call.caller, length).await?, body).await?;
     Ok(answer::ok(&json!({ "sha256": hex::text(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
 }
@@ -135,25 +135,25 @@ async fn taken_in(mut upload: Upload, body: Body) -> Result<Stored, Refusal> {
 }
 
 /// `PATCH /v1/resources/{kind}/{path}`: the payload of an update.
-pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call()?;
-    let event = json!({ "type": "network.resource.update", "target": address(&ask), "payload": payload });
+    let call = request.call()?;
+    let event = json!({ "type": "network.resource.update", "target": address(&request), "payload": payload });
     Ok(answer::ok(&accepted(&call, &event).await?))
 }
 
 /// `POST /v1/resources`: the payload of a registration.
-pub(crate) async fn register(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn register(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
-    let call = ask.call_with(&payload)?;
+    let call = request.call_with(&payload)?;
     let event = json!({ "type": "network.resource.register", "target": "core", "payload": payload });
     Ok(answer::ok(&accepted(&call, &event).await?))
 }
 
 /// `DELETE /v1/resources/{kind}/{path}`.
-pub(crate) async fn remove(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let payload = json!({ "address": address(&ask) });
+pub(crate) async fn remove(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let payload = json!({ "address": address(&request) });
     let event = json!({ "type": "network.resource.unregister", "target": "core", "payload": payload });
     Ok(answer::ok(&accepted(&call, &event).await?))
 }
@@ -167,20 +167,20 @@ async fn accepted(call: &Call, event: &Value) -> Result<Value, Refusal> {
 }
 
 /// `POST /v1/invoke/{tool}`: calls a tool with the body as its input, and waits for what ends the call.
-pub(crate) async fn invoke(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn invoke(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let input = json_object(&body)?;
-    let call = ask.call()?;
+    let call = request.call()?;
     let mut metadata = Map::new();
-    if let Some(text) = ask.params.get("timeout_ms") {
+    if let Some(text) = request.params.get("timeout_ms") {
         metadata.insert(
             "timeout_ms".into(),
             text.parse::<u64>().map_err(|_| invalid_field("timeout_ms", "a number"))?.into(),
         );
     }
-    if let Some(text) = ask.params.get("wait_for_owner") {
+    if let Some(text) = request.params.get("wait_for_owner") {
         metadata.insert("wait_for_owner".into(), json!(text != "false" && text != "0"));
     }
-    let target = format!("resource/tool/{}", ask.named("tool"));
+    let target = format!("resource/tool/{}", request.named("tool"));
     let event = json!({ "type": "network.resource.invoke", "target": target, "payload": input, "metadata": metadata });
     let called = call.network.call(&call.caller, &event).await?;
     let accepted = called.answered.result?;

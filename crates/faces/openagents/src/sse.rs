@@ -1,9 +1,9 @@
 //! Server-sent events: an inbox or history followed by cursor, so there is no gap and no duplicate between backlog
 //! and live (sheet section 12.6).
 
-use crate::ask::Ask;
 use crate::auth::Call;
 use crate::events::{ack_before, is_member, query_of};
+use crate::request::ApiRequest;
 use crate::wire;
 use axum::response::Response;
 use bytes::Bytes;
@@ -23,14 +23,14 @@ const FRAME_BYTES: usize = 256;
 const SIGNALS: usize = 256;
 
 /// `GET /v1/events/stream`.
-pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call_by_url(&Value::Null)?;
-    let mut query = query_of(&ask.params, &call)?;
+pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call_by_url(&Value::Null)?;
+    let mut query = query_of(&request.params, &call)?;
     call.network.prepare(&call.caller, &mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
     query.pushed = query.view == Some(View::Inbox);
-    query.after = sse::last_event_id(&ask.headers).or(query.after);
+    query.after = sse::last_event_id(&request.headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
     let head = call.network.head();
     let start = *head.borrow();
@@ -39,18 +39,18 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
         None if query.view == Some(View::Inbox) => 0,
         None => start,
     };
-    ack_before(&call, &query, &ask.params).await?;
+    ack_before(&call, &query, &request.params).await?;
     let view = query.view.unwrap_or(View::Log);
     let viewer = call.network.page(&call.caller, view, &query.filter, None, 0).await?.viewer;
     if query.view == Some(View::Inbox) && !is_member(viewer) {
         return Err(Fault::new(ErrorCode::NotAMember, "an inbox belongs to a member").into());
     }
-    let typed = ask.params.get("events").is_some_and(|v| v == "typed");
+    let typed = request.params.get("events").is_some_and(|v| v == "typed");
     let (tx, rx) = mpsc::channel(sse::CHUNKS);
     let connection = call.network.connection();
     let (outbox, signals) = outbox(SIGNALS);
     call.network.watch(connection, &call.caller, &outbox).await;
-    let (stop, account) = (ask.app.stop.clone(), unread::stream());
+    let (stop, account) = (request.state.stop.clone(), unread::stream());
     tokio::spawn(async move {
         let network = call.network.clone();
         let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer), account };

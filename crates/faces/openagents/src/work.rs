@@ -1,9 +1,9 @@
 //! Work units: lists, one unit, its events, and following it to its end. What changes a unit is an event
 //! (`POST /v1/events`), so nothing here does.
 
-use crate::ask::Ask;
 use crate::auth::Call;
 use crate::conversations::listing;
+use crate::request::ApiRequest;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -47,29 +47,29 @@ fn filter(params: &Params) -> Result<UnitFilter, Fault> {
 }
 
 /// `GET /v1/work`.
-pub(crate) async fn list(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let (_, limit) = listing(&ask.params)?;
-    Ok(answer::ok(&call.network.works(&call.caller, filter(&ask.params)?, limit).await?))
+pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let (_, limit) = listing(&request.params)?;
+    Ok(answer::ok(&call.network.works(&call.caller, filter(&request.params)?, limit).await?))
 }
 
 /// `GET /v1/work/{id}`.
-pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    Ok(answer::ok(&call.network.work(&call.caller, ask.named("id")).await?))
+pub(crate) async fn show(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    Ok(answer::ok(&call.network.work(&call.caller, request.named("id")).await?))
 }
 
 /// `GET /v1/work/{id}/artifacts/{artifact}`: the chunks of an artifact one after the other, whole or a range.
-pub(crate) async fn artifact(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let found = call.network.artifact(&call.caller, ask.named("id"), ask.named("artifact")).await?;
+pub(crate) async fn artifact(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let found = call.network.artifact(&call.caller, request.named("id"), request.named("artifact")).await?;
     let sent = KeptContent {
         contents: found.contents,
         tag: found.seq,
         content_type: found.content_type.as_deref(),
         filename: found.name.as_deref(),
     };
-    ranges::answer(&call.network, &sent, &ask.headers).await
+    ranges::answer(&call.network, &sent, &request.headers).await
 }
 
 /// One event of a unit, with the state in which it leaves the unit.
@@ -79,19 +79,19 @@ fn entry(record: &EventRecord) -> String {
 }
 
 /// `GET /v1/work/{id}/events?after&limit&wait`: from the first event on, unless a cursor says otherwise.
-pub(crate) async fn events(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let (_, limit) = listing(&ask.params)?;
+pub(crate) async fn events(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let (_, limit) = listing(&request.params)?;
     let limit = Query { limit, ..Query::default() }.checked_limit()?;
-    let wait = wait_seconds(&ask.params)?;
-    let after = match ask.params.get("after").filter(|text| !text.is_empty()) {
+    let wait = wait_seconds(&request.params)?;
+    let after = match request.params.get("after").filter(|text| !text.is_empty()) {
         Some(cursor) => call.network.cursor(&call.caller, cursor, false).await?.unwrap_or(0),
         None => 0,
     };
     let mut poll = LongPoll::new(&call.network, wait);
     let page = loop {
         poll.begin_read();
-        let page = call.network.work_page(&call.caller, ask.named("id"), after, limit).await?;
+        let page = call.network.work_page(&call.caller, request.named("id"), after, limit).await?;
         if !page.events.is_empty() || page.ended || !poll.is_worth_another().await {
             break page;
         }
@@ -112,11 +112,11 @@ fn page_json(page: &WorkPage, after: Seq) -> String {
 /// `GET /v1/work/{id}/stream`: the unit as it is, then every event of it up to the one that ends it. Whoever comes back
 /// with the id of what it saw last gets what followed, and no second snapshot; when there is nothing left to follow,
 /// 204 tells readers that reconnect by themselves to stop.
-pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call_by_url(&Value::Null)?;
-    let id = ask.named("id");
-    let last =
-        sse::last_event_id(&ask.headers).or_else(|| ask.params.get("after").filter(|text| !text.is_empty()).cloned());
+pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call_by_url(&Value::Null)?;
+    let id = request.named("id");
+    let last = sse::last_event_id(&request.headers)
+        .or_else(|| request.params.get("after").filter(|text| !text.is_empty()).cloned());
     let watch = match last {
         None => call.network.watch_work(&call.caller, id).await?,
         Some(cursor) => {
@@ -131,7 +131,7 @@ pub(crate) async fn stream(ask: Ask) -> Result<Response, Refusal> {
     // An open stream keeps a member online; the operator is no member.
     let member = call.network.heartbeat(&call.caller).await.is_ok();
     let (tx, rx) = mpsc::channel(sse::CHUNKS);
-    let reader = Reader { call, tx, stop: ask.app.stop.clone(), member };
+    let reader = Reader { call, tx, stop: request.state.stop.clone(), member };
     tokio::spawn(async move { reader.follow(watch).await });
     Ok(sse::response(rx))
 }

@@ -2,8 +2,8 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
-use crate::ask::Ask;
 use crate::auth::{self, CallRequest};
+use crate::request::ApiRequest;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -52,35 +52,36 @@ fn dated(mut value: Value) -> Value {
 }
 
 /// A call on one workspace, and what its caller sees of it.
-struct Visit {
+struct WorkspaceRequest {
     call: auth::Call,
     seen: Value,
     /// Where the caller calls from.
     from: Option<String>,
 }
 
-impl Visit {
-    async fn pay(ask: &Ask) -> Result<Visit, Refusal> {
-        let id = ask.path.get("id").map(String::as_str);
-        let call = CallRequest::new(&ask.app, &ask.headers).path(id).call()?;
+impl WorkspaceRequest {
+    /// Reads who calls, and what the caller sees of the workspace that the path names.
+    async fn load(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
+        let id = request.path.get("id").map(String::as_str);
+        let call = CallRequest::new(&request.state, &request.headers).path(id).call()?;
         let seen = call.network.look(&call.caller, Look::Workspace { agents: false }).await?;
-        Ok(Visit { call, seen, from: ask.client.place() })
+        Ok(WorkspaceRequest { call, seen, from: request.client.place() })
     }
 
-    /// A visit of somebody who manages the workspace.
-    async fn to_manage(ask: &Ask) -> Result<Visit, Refusal> {
+    /// Like [`WorkspaceRequest::load`]; refuses whoever does not manage the workspace.
+    async fn load_to_manage(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let text =
             "this takes the operator or a master, whom the operator makes (or the token where `token_manages` is set)";
-        Visit::pay(ask).await?.who("manages", text)
+        WorkspaceRequest::load(request).await?.require("manages", text)
     }
 
-    /// A visit of somebody who may arrange its conversations.
-    async fn to_arrange(ask: &Ask) -> Result<Visit, Refusal> {
+    /// Like [`WorkspaceRequest::load`]; refuses whoever may not arrange its conversations.
+    async fn load_to_arrange(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let text = "this takes a master, a person, the workspace's token or the operator";
-        Visit::pay(ask).await?.who("arranges", text)
+        WorkspaceRequest::load(request).await?.require("arranges", text)
     }
 
-    fn who(self, may: &str, refusal: &str) -> Result<Visit, Refusal> {
+    fn require(self, may: &str, refusal: &str) -> Result<WorkspaceRequest, Refusal> {
         if self.seen.get(may).and_then(Value::as_bool) == Some(true) {
             return Ok(self);
         }
@@ -109,11 +110,11 @@ async fn workspace(network: &Network, caller: &Arc<Caller>) -> Result<Value, Fau
 }
 
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
-pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let (app, headers) = (ask.app, ask.headers);
-    let operator = match credentials::operator(&app.node, &headers) {
+pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let (state, headers) = (request.state, request.headers);
+    let operator = match credentials::operator(&state.node, &headers) {
         Ok(operator) => Some(operator),
-        Err(_) if app.settings.creates_openly(&ask.client) => None,
+        Err(_) if state.settings.creates_openly(&request.client) => None,
         Err(refusal) => return Err(refusal),
     };
     let body = json_object(&body)?;
@@ -135,11 +136,11 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
         made_openly: operator.is_none(),
         ..CreateNetwork::named(&name, Preset::Workspace)
     };
-    let (network, token) = app.node.create_network(wish).await?;
+    let (network, token) = state.node.create_network(wish).await?;
     // Whoever makes it without a credential is known by the token it gets.
     let holder = || Arc::new(Caller { bearer: token.as_ref().map(Secret::sha256), ..Caller::default() });
     let by = operator.unwrap_or_else(holder);
-    network.act(&by, ask.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
+    network.act(&by, request.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
     if let Some(email) = &email {
         network.admin(AdminOp::Settings(json!({ "metadata": { "creator_email": email } }))).await?;
     }
@@ -157,9 +158,9 @@ pub(crate) async fn create(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `GET /v1/workspaces`: all for the operator, else the one the credential is for.
-pub(crate) async fn list(State(app): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let call = CallRequest::new(&app, &headers).call()?;
-    let networks = if call.caller.operator { app.node.networks() } else { vec![call.network.clone()] };
+pub(crate) async fn list(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let call = CallRequest::new(&state, &headers).call()?;
+    let networks = if call.caller.operator { state.node.networks() } else { vec![call.network.clone()] };
     let mut out = Vec::new();
     for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {
         out.push(workspace(network, &call.caller).await?);
@@ -168,19 +169,19 @@ pub(crate) async fn list(State(app): State<FaceState>, headers: HeaderMap) -> Re
 }
 
 /// `GET /v1/workspaces/{id}`.
-pub(crate) async fn show(ask: Ask) -> Result<Response, Refusal> {
-    Ok(answer::ok(&Visit::pay(&ask).await?.workspace().await?))
+pub(crate) async fn show(request: ApiRequest) -> Result<Response, Refusal> {
+    Ok(answer::ok(&WorkspaceRequest::load(&request).await?.workspace().await?))
 }
 
 /// `PATCH /v1/workspaces/{id}` {name?, status?, settings?}.
-pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_manage(&ask).await?;
+pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_manage(&request).await?;
     let mut patch = serde_json::Map::new();
     for (key, value) in json_object(&body)?.as_object().into_iter().flatten() {
         match key.as_str() {
             "name" => {
                 let name = value.as_str().ok_or_else(|| invalid_field("name", "is text"))?;
-                if ask.app.node.network(name).is_some_and(|other| other.id() != visit.call.network.id()) {
+                if request.state.node.network(name).is_some_and(|other| other.id() != loaded.call.network.id()) {
                     return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
                 }
                 patch.insert("name".into(), value.clone());
@@ -189,7 +190,7 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
                 patch.insert("status".into(), value.clone());
             }
             "settings" if value.is_object() => {
-                let mut metadata = visit.seen.get("metadata").cloned().unwrap_or_else(|| json!({}));
+                let mut metadata = loaded.seen.get("metadata").cloned().unwrap_or_else(|| json!({}));
                 if let Some(map) = metadata.as_object_mut() {
                     map.insert("settings".into(), value.clone());
                 }
@@ -198,28 +199,28 @@ pub(crate) async fn change(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
             _ => return Err(invalid_field(key, "a workspace has name, status and settings").into()),
         }
     }
-    visit.act(AdminOp::Settings(Value::Object(patch))).await?;
-    Ok(answer::ok(&visit.workspace().await?))
+    loaded.act(AdminOp::Settings(Value::Object(patch))).await?;
+    Ok(answer::ok(&loaded.workspace().await?))
 }
 
 /// `DELETE /v1/workspaces/{id}`: archives it.
-pub(crate) async fn archive(ask: Ask) -> Result<Response, Refusal> {
-    let visit = Visit::to_manage(&ask).await?;
-    visit.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
-    Ok(answer::ok(&json!({ "workspaceId": visit.call.network.id(), "status": "deleted" })))
+pub(crate) async fn archive(request: ApiRequest) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_manage(&request).await?;
+    loaded.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
+    Ok(answer::ok(&json!({ "workspaceId": loaded.call.network.id(), "status": "deleted" })))
 }
 
 /// `POST /v1/workspaces/{id}/rotate-token`.
-pub(crate) async fn rotate(ask: Ask) -> Result<Response, Refusal> {
-    let visit = Visit::to_manage(&ask).await?;
-    let (secret, token) = ask.app.node.make_token(None, None, None, None)?;
-    visit.act(AdminOp::RotateToken(token)).await?;
-    Ok(answer::ok(&json!({ "workspace_id": visit.call.network.id(), "token": secret.expose() })))
+pub(crate) async fn rotate(request: ApiRequest) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_manage(&request).await?;
+    let (secret, token) = request.state.node.make_token(None, None, None, None)?;
+    loaded.act(AdminOp::RotateToken(token)).await?;
+    Ok(answer::ok(&json!({ "workspace_id": loaded.call.network.id(), "token": secret.expose() })))
 }
 
 /// `POST /v1/token/resolve` {token}.
 pub(crate) async fn resolve(
-    State(app): State<FaceState>,
+    State(state): State<FaceState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
@@ -227,67 +228,67 @@ pub(crate) async fn resolve(
     let token = body.get("token").and_then(Value::as_str).ok_or_else(|| invalid_field("token", "is required"))?;
     let hash = sha256(token);
     let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
-    let network = app.node.network_by_token(&hash).ok_or_else(unknown)?;
+    let network = state.node.network_by_token(&hash).ok_or_else(unknown)?;
     let caller = Caller { bearer: Some(hash), ..Caller::default() };
     // One that has expired resolves to nothing.
     network.look(&Arc::new(caller), Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
-    let base = app.base_url(&headers);
+    let base = state.base_url(&headers);
     Ok(answer::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
     })))
 }
 
 /// `GET /v1/workspaces/{id}/channels`.
-pub(crate) async fn channels(ask: Ask) -> Result<Response, Refusal> {
-    let visit = Visit::pay(&ask).await?;
+pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load(&request).await?;
     let bad_cursor = |_| invalid_field("after", "is a cursor that an answer gave");
-    let after = ask.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
-    Ok(answer::ok(&dated(visit.call.network.look(&visit.call.caller, Look::WorkspaceChannels { after }).await?)))
+    let after = request.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
+    Ok(answer::ok(&dated(loaded.call.network.look(&loaded.call.caller, Look::WorkspaceChannels { after }).await?)))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
-pub(crate) async fn open(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_arrange(&ask).await?;
+pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
     let mut wish = json_object(&body)?;
     if let Some(map) = wish.as_object_mut() {
         map.remove("created_by");
     }
-    let made = visit.act(AdminOp::OpenSession(wish)).await?;
+    let made = loaded.act(AdminOp::OpenSession(wish)).await?;
     let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
-    Ok(answer::ok(&visit.channel(name).await?))
+    Ok(answer::ok(&loaded.channel(name).await?))
 }
 
 /// `GET /v1/workspaces/{id}/channels/{name}`.
-pub(crate) async fn channel(ask: Ask) -> Result<Response, Refusal> {
-    Ok(answer::ok(&Visit::pay(&ask).await?.channel(ask.named("name")).await?))
+pub(crate) async fn channel(request: ApiRequest) -> Result<Response, Refusal> {
+    Ok(answer::ok(&WorkspaceRequest::load(&request).await?.channel(request.named("name")).await?))
 }
 
-async fn set_channel(ask: &Ask, changes: Value) -> Result<Response, Refusal> {
-    let visit = Visit::to_arrange(ask).await?;
-    visit.channel(ask.named("name")).await?;
-    visit.act(AdminOp::SetChannel(ask.named("name").to_owned(), changes)).await?;
-    Ok(answer::ok(&visit.channel(ask.named("name")).await?))
+async fn set_channel(request: &ApiRequest, changes: Value) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_arrange(request).await?;
+    loaded.channel(request.named("name")).await?;
+    loaded.act(AdminOp::SetChannel(request.named("name").to_owned(), changes)).await?;
+    Ok(answer::ok(&loaded.channel(request.named("name")).await?))
 }
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
-pub(crate) async fn change_channel(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    set_channel(&ask, json_object(&body)?).await
+pub(crate) async fn change_channel(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    set_channel(&request, json_object(&body)?).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
-pub(crate) async fn archive_channel(ask: Ask) -> Result<Response, Refusal> {
-    set_channel(&ask, json!({ "status": "archived" })).await
+pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Refusal> {
+    set_channel(&request, json!({ "status": "archived" })).await
 }
 
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
-pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
-    let visit = Visit::to_manage(&ask).await?;
+pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_manage(&request).await?;
     let body = json_object(&body)?;
     let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
     let role = role.ok_or_else(|| invalid_field("role", "master, member or observer"))?;
-    let name = ask.named("name").to_owned();
-    let set = visit.act(AdminOp::Role(name, role)).await?;
-    let workspace = visit.workspace().await?;
+    let name = request.named("name").to_owned();
+    let set = loaded.act(AdminOp::Role(name, role)).await?;
+    let workspace = loaded.workspace().await?;
     let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
     let agents = workspace.get("agents").and_then(Value::as_array);
     let found = agents.into_iter().flatten().find(|a| a.get("agentName").and_then(Value::as_str) == bare);
@@ -295,9 +296,9 @@ pub(crate) async fn change_member(ask: Ask, body: Bytes) -> Result<Response, Ref
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
-pub(crate) async fn composing(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn composing(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
-    let call = ask.call_with(&body)?;
+    let call = request.call_with(&body)?;
     let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| invalid_field("channel", "is required"))?;
     let target = format!("channel/{}", channel.trim_start_matches("channel/"));
     let event = json!({
@@ -310,18 +311,18 @@ pub(crate) async fn composing(ask: Ask, body: Bytes) -> Result<Response, Refusal
 }
 
 /// `GET /v1/invitations?agent=`.
-pub(crate) async fn invitations(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let look = Look::Invitations(ask.params.get("agent").cloned());
+pub(crate) async fn invitations(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let look = Look::Invitations(request.params.get("agent").cloned());
     Ok(answer::ok(&call.network.look(&call.caller, look).await?))
 }
 
 /// `POST /v1/invitations`: the operator's, or an event of the member that calls.
-pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let mut wish = json_object(&body)?;
-    let call = ask.call_with(&wish)?;
+    let call = request.call_with(&wish)?;
     if call.caller.operator && call.caller.session.is_none() {
-        call.network.act(&call.caller, ask.client.place(), AdminOp::Noted("invite.add", None)).await?;
+        call.network.act(&call.caller, request.client.place(), AdminOp::Noted("invite.add", None)).await?;
         return Ok(answer::ok(&call.network.invite(wish).await?));
     }
     if let Some(map) = wish.as_object_mut() {
@@ -337,20 +338,20 @@ pub(crate) async fn invite(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
 }
 
 /// `POST /v1/invitations/{invitation}/reject` {code}: the code is the credential.
-pub(crate) async fn reject(ask: Ask, body: Bytes) -> Result<Response, Refusal> {
+pub(crate) async fn reject(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let body = json_object(&body)?;
-    let call = ask.call_to_join(&body)?;
+    let call = request.call_to_join(&body)?;
     let code = body.get("code").and_then(Value::as_str);
     let code = code.ok_or_else(|| call.refusal(invalid_field("code", "is required")))?;
-    let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), Some(sha256(code)));
+    let end = AdminOp::EndInvite(request.named("invitation").to_owned(), Some(sha256(code)));
     Ok(answer::ok(&call.network.admin(end).await.map_err(|fault| call.refusal(fault))?))
 }
 
 /// `DELETE /v1/invitations/{invitation}`.
-pub(crate) async fn revoke(ask: Ask) -> Result<Response, Refusal> {
-    let call = ask.call()?;
-    let end = AdminOp::EndInvite(ask.named("invitation").to_owned(), None);
-    Ok(answer::ok(&call.network.act(&call.caller, ask.client.place(), end).await?))
+pub(crate) async fn revoke(request: ApiRequest) -> Result<Response, Refusal> {
+    let call = request.call()?;
+    let end = AdminOp::EndInvite(request.named("invitation").to_owned(), None);
+    Ok(answer::ok(&call.network.act(&call.caller, request.client.place(), end).await?))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use line::{Goodbye, Line, Progress};
+use line::{CloseReason, Line, Progress};
 use rialto_carrier::standing::Standing;
 use rialto_carrier::status::close_code;
 use rialto_carrier::websocket::codec::{self, Broken, Decoder, Item};
-use rialto_carrier::websocket::socket::{Beneath, Input};
+use rialto_carrier::websocket::socket::{Input, RawConnection};
 use rialto_carrier::websocket::{handshake, socket};
 use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{ErrorCode, limits};
@@ -46,7 +46,7 @@ const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// `GET /ws/{network}`.
 pub(crate) async fn upgrade(
-    State(app): State<FaceState>,
+    State(state): State<FaceState>,
     Path(name): Path<String>,
     Query(params): Query<Params>,
     headers: HeaderMap,
@@ -54,7 +54,7 @@ pub(crate) async fn upgrade(
 ) -> Result<Response, Refusal> {
     // Credentials come with the join, which is the first event of the conversation. Until then a network that is not there and
     // one that must not be known look alike.
-    let asked = CallRequest::new(&app, &headers).params(&params).path(Some(&name)).query_token();
+    let asked = CallRequest::new(&state, &headers).params(&params).path(Some(&name)).query_token();
     let (peer, caller) = match asked.call_to_join() {
         Ok(call) => (Peer::new(&call), call.caller.as_ref().clone()),
         Err(refusal) if refusal.fault.code == ErrorCode::NetworkNotFound => (Peer::Nobody, Caller::default()),
@@ -63,13 +63,13 @@ pub(crate) async fn upgrade(
     let caller = Caller { dialect: Some(Dialect::Stream), ..caller };
     let (response, upgrade) = handshake::accept(&mut request, PROTOCOL)
         .map_err(|refusal| if peer.is_known() { refusal } else { unknown_network().into() })?;
-    let (unwrap, place, standing) = match request.extensions_mut().remove::<Beneath>() {
-        Some(Beneath { unwrap, place, standing }) => (unwrap, Some(place), standing),
+    let (unwrap, place, standing) = match request.extensions_mut().remove::<RawConnection>() {
+        Some(RawConnection { unwrap, place, standing }) => (unwrap, Some(place), standing),
         None => (None, None, Standing::default()),
     };
-    let stop = app.stop.clone();
+    let stop = state.stop.clone();
     // An upgraded connection is nobody's but ours: a stop waits for its goodbye.
-    let running = app.streams.token();
+    let running = state.streams.token();
     tokio::spawn(async move {
         match upgrade.await {
             Ok(upgraded) => {
@@ -130,7 +130,7 @@ enum Turn {
     /// It is time for something.
     Time,
     /// The stream's last word is written.
-    Close(Goodbye),
+    Close(CloseReason),
     /// The node stops.
     Stop,
 }
@@ -138,9 +138,9 @@ enum Turn {
 /// How a connection ends.
 enum End {
     /// The peer left or made a mistake: answers on their way come first.
-    Answered(Option<Goodbye>),
+    Answered(Option<CloseReason>),
     /// The last word is written, or would not be read.
-    Now(Goodbye),
+    Now(CloseReason),
     /// The node stops.
     Stop,
 }
@@ -200,7 +200,7 @@ impl Connection {
         items: Vec<Item>,
         broken: Option<Broken>,
         conversation: &mut Conversation,
-    ) -> Option<Option<Goodbye>> {
+    ) -> Option<Option<CloseReason>> {
         let line = &self.outlet.port;
         // Control frames come before the texts of the same read; what was said before a goodbye counts.
         let mut closing = None;
@@ -254,7 +254,7 @@ impl Connection {
                 self.lookup = None;
                 port.looked(looked);
             }
-            let progress = if everything { port.finish(queue, cx) } else { port.go_on(queue, cx) };
+            let progress = if everything { port.finish(queue, cx) } else { port.resume(queue, cx) };
             if matches!(progress, Progress::Looking)
                 && let Some(lookup) = port.look_up()
             {
@@ -339,7 +339,7 @@ impl Connection {
     }
 
     /// Waits for what ends the stream.
-    async fn last_word(&mut self) -> Goodbye {
+    async fn last_word(&mut self) -> CloseReason {
         poll_fn(|cx| {
             let progress = self.poll_all(cx);
             if let Progress::Close(goodbye) = progress { Poll::Ready(goodbye) } else { Poll::Pending }
@@ -357,7 +357,7 @@ impl Connection {
     }
 
     /// Writes the last words, and that they were the last.
-    async fn goodbye(&mut self, why: Option<ErrorCode>, goodbye: Goodbye) {
+    async fn goodbye(&mut self, why: Option<ErrorCode>, goodbye: CloseReason) {
         let Outlet { queue, port } = &*self.outlet;
         self.lookup = None;
         port.say_goodbye(queue, why, goodbye);

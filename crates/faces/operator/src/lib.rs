@@ -17,7 +17,7 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::http::Method;
 use browser::BrowserCodes;
-use rialto_carrier::body::Use;
+use rialto_carrier::body::BodyUse;
 use rialto_carrier::openapi::ApiPart;
 use rialto_carrier::{Face, FaceState, operations as tables};
 
@@ -63,7 +63,7 @@ impl Face for Operator {
         ApiPart::of(ops::OPS)
     }
 
-    fn body_use(&self, method: &Method, path: &str) -> Option<Use> {
-        (method == Method::POST && path == "/v1/admin/import").then_some(Use::Pieces)
+    fn body_use(&self, method: &Method, path: &str) -> Option<BodyUse> {
+        (method == Method::POST && path == "/v1/admin/import").then_some(BodyUse::Pieces)
     }
 }

@@ -41,7 +41,7 @@ struct Gauge {
 }
 
 pub(super) async fn connect(
-    app: &FaceState,
+    state: &FaceState,
     request: Request<Streaming<pb::Event>>,
 ) -> Result<Response<Events>, Status> {
     let headers: HeaderMap = request.metadata().clone().into_headers();
@@ -58,7 +58,7 @@ pub(super) async fn connect(
         refused(&Fault::new(ErrorCode::InvalidArgument, "network is not UTF-8 text").field("network"), None)
     })?;
     let named = Some(named).filter(|n| !n.is_empty());
-    let call = CallRequest::new(app, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
+    let call = CallRequest::new(state, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
     let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
     let (conversation, renderer, inbox) = converse(&call.network, caller);
     let renderer = match standing {

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 const TURN_ROUNDS: usize = 4;
 
 /// A close code and what is said with it.
-pub(super) type Goodbye = (u16, &'static str);
+pub(super) type CloseReason = (u16, &'static str);
 
 /// See above.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Writer {
     /// Client events whose answers are in the spool.
     answered: usize,
     /// What comes after the spool.
-    then: Then,
+    then: NextStep,
     /// Since when the spool waits for the peer.
     since: Option<Instant>,
     /// The rest is up to the connection's own task.
@@ -61,13 +61,13 @@ struct Writer {
 }
 
 #[derive(Debug)]
-enum Then {
+enum NextStep {
     /// What is still there to be rendered.
     More,
     LookUp(Lookup),
     /// Somebody looks it up.
     Looking,
-    Close(Goodbye),
+    Close(CloseReason),
 }
 
 /// How far writing came.
@@ -82,7 +82,7 @@ pub(super) enum Progress {
     /// Something has to be looked up first ([`Line::look_up`]), or is being looked up.
     Looking,
     /// Everything is written, and it was the last word.
-    Close(Goodbye),
+    Close(CloseReason),
     /// The peer is gone.
     Gone,
 }
@@ -97,7 +97,7 @@ impl Line {
             spool: Spool::default(),
             charge: None,
             answered: 0,
-            then: Then::More,
+            then: NextStep::More,
             since: None,
             left: false,
             joined: false,
@@ -112,7 +112,7 @@ impl Line {
     }
 
     /// Writes on what was left to the connection's own task.
-    pub(super) fn go_on(&self, queue: &Queue, cx: &mut Context<'_>) -> Progress {
+    pub(super) fn resume(&self, queue: &Queue, cx: &mut Context<'_>) -> Progress {
         let mut writer = self.writer();
         if !writer.left {
             let waiting = if self.bare { None } else { queue.begin() };
@@ -139,15 +139,15 @@ impl Line {
         looked.put_back(&mut writer.outs);
         writer.charge = looked.charge.take();
         looked.frames.into_iter().for_each(|frame| put(&mut writer.spool, frame));
-        writer.then = looked.close.map_or(Then::More, |close| Then::Close((close.code, close.reason)));
+        writer.then = looked.close.map_or(NextStep::More, |close| NextStep::Close((close.code, close.reason)));
     }
 
     /// Looks up what writing waits for, unless somebody does.
     pub(super) fn look_up(&self) -> Option<impl Future<Output = Looked> + Send + use<>> {
         let mut writer = self.writer();
-        match std::mem::replace(&mut writer.then, Then::Looking) {
-            Then::LookUp(lookup) => Some(writer.renderer.look_up(lookup)),
-            other @ (Then::More | Then::Looking | Then::Close(_)) => {
+        match std::mem::replace(&mut writer.then, NextStep::Looking) {
+            NextStep::LookUp(lookup) => Some(writer.renderer.look_up(lookup)),
+            other @ (NextStep::More | NextStep::Looking | NextStep::Close(_)) => {
                 writer.then = other;
                 None
             }
@@ -155,7 +155,7 @@ impl Line {
     }
 
     /// Puts something of the carrier's own between frames, unless the peer is behind anyway: under a flood of pings
-    /// only some are answered. It is written with the next [`Line::go_on`], or by whoever serves the queue.
+    /// only some are answered. It is written with the next [`Line::resume`], or by whoever serves the queue.
     pub(super) fn control(&self, queue: &Queue, put: impl FnOnce(&mut Vec<u8>)) {
         let mut writer = self.writer();
         if writer.since.is_none() {
@@ -165,7 +165,7 @@ impl Line {
     }
 
     /// Says the last words; after them nothing is taken any more.
-    pub(super) fn say_goodbye(&self, queue: &Queue, why: Option<ErrorCode>, (code, reason): Goodbye) {
+    pub(super) fn say_goodbye(&self, queue: &Queue, why: Option<ErrorCode>, (code, reason): CloseReason) {
         queue.close();
         let mut writer = self.writer();
         if let Some(why) = why {
@@ -173,7 +173,7 @@ impl Line {
             put(&mut writer.spool, refusal);
         }
         writer.spool.control(|out| codec::close(code, reason, out));
-        (writer.outs, writer.then) = (VecDeque::new(), Then::More);
+        (writer.outs, writer.then) = (VecDeque::new(), NextStep::More);
         (writer.left, writer.ended) = (true, true);
     }
 
@@ -234,9 +234,9 @@ impl Line {
                 self.answered(std::mem::take(&mut writer.answered));
             }
             match writer.then {
-                Then::More => {}
-                Then::LookUp(_) | Then::Looking => return Progress::Looking,
-                Then::Close(goodbye) => return Progress::Close(goodbye),
+                NextStep::More => {}
+                NextStep::LookUp(_) | NextStep::Looking => return Progress::Looking,
+                NextStep::Close(goodbye) => return Progress::Close(goodbye),
             }
             if writer.outs.is_empty() {
                 writer.outs = VecDeque::new();
@@ -274,9 +274,9 @@ impl Writer {
         }
         self.answered += rendered.answered;
         self.then = match (rendered.take_lookup(), rendered.close) {
-            (Some(lookup), _) => Then::LookUp(lookup),
-            (None, Some(close)) => Then::Close((close.code, close.reason)),
-            (None, None) => Then::More,
+            (Some(lookup), _) => NextStep::LookUp(lookup),
+            (None, Some(close)) => NextStep::Close((close.code, close.reason)),
+            (None, None) => NextStep::More,
         };
         rendered.frames.into_iter().for_each(|frame| put(&mut self.spool, frame));
     }
