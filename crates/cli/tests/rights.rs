@@ -10,7 +10,7 @@ mod support;
 
 use rialto_carrier::operations::{Op, scoped_path};
 use rialto_openagents::ops::OPS;
-use rialto_sim::contract::{Carrier, Draft, Member, Place};
+use rialto_sim::contract::{Carrier, Draft, Member};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use support::Node;
