@@ -50,7 +50,7 @@ async fn every_door_keeps_the_contract() {
 /// A protocol that has room for a text only needs nothing but its driver, here and in the matrix.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_door_that_carries_text_only_keeps_the_contract_too() {
-    let plain = || Door::new("plain", |name, role| Plain::new(name, role)).sending("plain");
+    let plain = || Door::new("plain", Plain::new).sending("plain");
     assert_eq!(faults(&[all_scenarios(plain()).await]), Vec::<String>::new());
     let stage = Stage::start(plain()).await;
     let http = Door::new("HTTP", |name, role| Member::new(Carrier::HttpInbox, name, role)).sending("HTTP");
