@@ -24,7 +24,7 @@ use crate::tick;
 use rialto_model::address::Address;
 use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Names, Policy, SessionBinding, Settings, Status, Takeover, Token};
-use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -298,7 +298,7 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
         }
         let payload = json!({ "from": from.as_str(), "to": to.as_str() });
         let news = ServerEvent {
-            kind: "rialto.network.status",
+            kind: EventType::NetworkStatus,
             target: "agent:broadcast",
             stream: Some(StreamKey::Broadcast),
             payload: &payload,

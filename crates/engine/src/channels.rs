@@ -11,7 +11,7 @@ use crate::shares::{Kind, Maker};
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
-use rialto_model::{ErrorCode, Fault, Role, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Role, limits};
 use serde_json::{Value, json};
 
 /// A channel name from a bare name or an address.
@@ -114,15 +114,16 @@ pub(crate) fn free_name(state: &State, prefix: &str) -> String {
 }
 
 /// The result of a channel act once more, for a sender that repeats it.
-pub(crate) fn result_again(state: &State, kind: &str, target: &str) -> Option<Value> {
+#[allow(clippy::wildcard_enum_match_arm, reason = "other types have no such result")]
+pub(crate) fn result_again(state: &State, kind: EventType<'_>, target: &str) -> Option<Value> {
     let name = target.trim_start_matches("channel/");
     match kind {
-        "network.channel.create" => Some(json!({ "channel": target, "name": name })),
-        "network.channel.join" => {
+        EventType::ChannelCreate => Some(json!({ "channel": target, "name": name })),
+        EventType::ChannelJoin => {
             let seated = state.channel_id(name).and_then(|id| state.channel(id)).map(|c| addresses(state, &c.seated));
             Some(json!({ "channel": target, "participants": seated.unwrap_or_default() }))
         }
-        "network.channel.delete" | "network.channel.leave" => Some(json!({ "channel": target })),
+        EventType::ChannelDelete | EventType::ChannelLeave => Some(json!({ "channel": target })),
         _ => None,
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn room_of(
     fx: &mut Effects,
 ) -> Option<u32> {
     let Some(StreamKey::Inbox(to)) = draft.route.stream else { return None };
-    if to == draft.member || draft.envelope.kind.starts_with("network.") {
+    if to == draft.member || draft.kind.is_network() {
         return None;
     }
     let said = metadata.text("room_channel");

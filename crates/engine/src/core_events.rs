@@ -11,32 +11,36 @@ use crate::resources;
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
 use rialto_model::address::{Address, Entity};
-use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Millis, Visibility};
+use rialto_model::{ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Visibility};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Types a client may send, and where to.
-const TO_CORE: &[&str] = &[
-    "network.agent.join",
-    "network.agent.leave",
-    "network.agent.discover",
-    "network.agent.remove",
-    "network.channel.create",
-    "network.channel.delete",
-    "network.channel.join",
-    "network.channel.leave",
-    "network.resource.register",
-    "network.resource.unregister",
-    "network.resource.discover",
-    "network.ping",
-    "network.events.query",
-    "network.mod.serve",
-    "network.mod.verdict",
-];
+/// Types a client may send, and which go to the core.
+fn goes_to_core(kind: EventType<'_>) -> bool {
+    use EventType::*;
+    matches!(
+        kind,
+        AgentJoin
+            | AgentLeave
+            | AgentDiscover
+            | AgentRemove
+            | ChannelCreate
+            | ChannelDelete
+            | ChannelJoin
+            | ChannelLeave
+            | ResourceRegister
+            | ResourceUnregister
+            | ResourceDiscover
+            | Ping
+            | EventsQuery
+            | ModServe
+            | ModVerdict
+    )
+}
 
 /// A listed type goes to the core, whichever way that is written.
-pub(crate) fn check_target(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
-    if TO_CORE.contains(&kind) && !local_target(state, target)?.is_core() {
+pub(crate) fn check_target(state: &State, kind: EventType<'_>, target: &str) -> Result<(), Fault> {
+    if goes_to_core(kind) && !local_target(state, target)?.is_core() {
         return Err(Fault::new(ErrorCode::InvalidEvent, format!("{kind} must be sent to core: set target to core"))
             .field("target"));
     }
@@ -53,39 +57,35 @@ fn local_target(state: &State, target: &str) -> Result<Address, Fault> {
 }
 
 /// Namespaces: `network.*` has a fixed list, `rialto.*` is the server's, the rest is free.
-pub(crate) fn check_type(state: &State, kind: &str, target: &str) -> Result<(), Fault> {
+#[allow(clippy::wildcard_enum_match_arm, reason = "whatever is not listed is reserved")]
+pub(crate) fn check_type(state: &State, kind: EventType<'_>, target: &str) -> Result<(), Fault> {
+    use EventType::*;
     let reserved = || {
-        Fault::new(
-            ErrorCode::ReservedType,
-            format!(
-                "{kind} is not a type that clients may send: network.* has a fixed list, rialto.* is the node's own"
-            ),
-        )
-        .field("type")
+        let text =
+            format!("{kind} is not a type that clients may send: network.* has a fixed list, rialto.* is the node's own");
+        Fault::new(ErrorCode::ReservedType, text).field("type")
     };
     let elsewhere =
         |to: &str| Fault::new(ErrorCode::InvalidEvent, format!("{kind} must be sent to {to}")).field("target");
+    if !kind.is_reserved() {
+        return Ok(());
+    }
     match kind {
-        _ if !kind.starts_with("network.") && !kind.starts_with("rialto.") => Ok(()),
-        _ if TO_CORE.contains(&kind) => check_target(state, kind, target),
-        "network.agent.announce" if !local_target(state, target)?.is_broadcast() => Err(elsewhere("agent:broadcast")),
-        "network.resource.invoke" | "network.resource.read" | "network.resource.update"
+        _ if goes_to_core(kind) => check_target(state, kind, target),
+        AgentAnnounce if !local_target(state, target)?.is_broadcast() => Err(elsewhere("agent:broadcast")),
+        ResourceInvoke | ResourceRead | ResourceUpdate
             if !matches!(local_target(state, target)?.entity(), Entity::Resource { .. }) =>
         {
             Err(elsewhere("a resource"))
         }
-        "network.agent.announce"
-        | "network.event.ack"
-        | "network.resource.invoke"
-        | "network.resource.read"
-        | "network.resource.update"
-        | "network.resource.invoke.result"
-        | "network.resource.read.response" => Ok(()),
+        AgentAnnounce | EventAck | ResourceInvoke | ResourceRead | ResourceUpdate | ResourceInvokeResult
+        | ResourceReadResponse => Ok(()),
         _ => Err(reserved()),
     }
 }
 
 /// Decides a `network.*` event of a member (all but join, acks and queries).
+#[allow(clippy::wildcard_enum_match_arm, reason = "whatever is not listed is not offered")]
 pub(crate) fn decide(
     state: &State,
     live: &mut Live,
@@ -94,26 +94,25 @@ pub(crate) fn decide(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    match draft.envelope.kind.as_ref() {
-        "network.ping" => Ok(ping(state, live, &draft, now)?),
-        "network.agent.leave" => membership::leave(state, live, draft, now, fx),
-        "network.agent.remove" => membership::remove_agent(state, live, draft, now, fx),
-        "network.agent.discover" => Ok(discover(state, live, &draft, now)?),
-        "network.agent.announce" => announce(state, live, draft, now, fx),
-        "network.channel.create" => channels::create(state, live, draft, now, fx),
-        "network.channel.delete" => channels::delete(state, live, draft, now, fx),
-        "network.channel.join" => channels::join(state, live, draft, now, fx),
-        "network.channel.leave" => channels::leave(state, live, draft, now, fx),
-        "network.resource.register" => resources::register(state, live, draft, answers, now, fx),
-        "network.resource.unregister" => resources::unregister(state, live, draft, now, fx),
-        "network.resource.discover" => resources::discover(state, live, &draft, now),
-        "network.resource.update" => resources::update(state, live, draft, answers, now, fx),
-        "network.resource.read" => resources::read(state, live, draft, answers, now, fx),
-        "network.resource.invoke" => resources::invoke(state, live, draft, answers, now, fx),
-        "network.resource.invoke.result" | "network.resource.read.response" => {
-            resources::result(state, live, draft, answers, now, fx)
-        }
-        "network.mod.serve" => serve::serve(state, live, draft, now, fx),
+    use EventType::*;
+    match draft.kind {
+        Ping => Ok(ping(state, live, &draft, now)?),
+        AgentLeave => membership::leave(state, live, draft, now, fx),
+        AgentRemove => membership::remove_agent(state, live, draft, now, fx),
+        AgentDiscover => Ok(discover(state, live, &draft, now)?),
+        AgentAnnounce => announce(state, live, draft, now, fx),
+        ChannelCreate => channels::create(state, live, draft, now, fx),
+        ChannelDelete => channels::delete(state, live, draft, now, fx),
+        ChannelJoin => channels::join(state, live, draft, now, fx),
+        ChannelLeave => channels::leave(state, live, draft, now, fx),
+        ResourceRegister => resources::register(state, live, draft, answers, now, fx),
+        ResourceUnregister => resources::unregister(state, live, draft, now, fx),
+        ResourceDiscover => resources::discover(state, live, &draft, now),
+        ResourceUpdate => resources::update(state, live, draft, answers, now, fx),
+        ResourceRead => resources::read(state, live, draft, answers, now, fx),
+        ResourceInvoke => resources::invoke(state, live, draft, answers, now, fx),
+        ResourceInvokeResult | ResourceReadResponse => resources::result(state, live, draft, answers, now, fx),
+        ModServe => serve::serve(state, live, draft, now, fx),
         kind => Err(Fault::new(ErrorCode::Unsupported, format!("{kind} is not offered here")).into()),
     }
 }
@@ -122,7 +121,7 @@ pub(crate) fn response(
     state: &State,
     live: &mut Live,
     draft: &Draft<'_, '_>,
-    kind: &str,
+    kind: EventType<'_>,
     payload: &Value,
     now: Clock,
 ) -> Arc<Event> {
@@ -134,7 +133,7 @@ pub(crate) fn response(
         0,
         &EventParts {
             id: &EventId { at: stamp, seq: (1 << 63) | live.signals, salt: state.book.salt }.to_text(),
-            kind,
+            kind: kind.as_str(),
             source: "core",
             target: &draft.address,
             payload: &payload.to_string(),
@@ -158,7 +157,7 @@ fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Re
     if let (Some(t), Some(map)) = (sent.get("t"), payload.as_object_mut()) {
         map.insert("t".into(), t.clone());
     }
-    let pong = response(state, live, draft, "network.pong", &payload, now);
+    let pong = response(state, live, draft, EventType::Pong, &payload, now);
     Ok(Accepted { silent: true, ..transient(draft, pong) })
 }
 
@@ -188,7 +187,7 @@ fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let roster = state.discover(live, Some(draft.member), &filter, now)?;
-    let event = response(state, live, draft, "network.agent.discover.response", &roster, now);
+    let event = response(state, live, draft, EventType::AgentDiscoverResponse, &roster, now);
     Ok(transient(draft, event))
 }
 

@@ -9,7 +9,7 @@ use crate::visibility;
 use crate::work;
 use rialto_model::address::Address;
 use rialto_model::metadata::Metadata;
-use rialto_model::{Envelope, ErrorCode, Fault, Visibility, json};
+use rialto_model::{Envelope, ErrorCode, EventType, Fault, Visibility, json};
 use std::sync::Arc;
 
 /// The id is taken: by the same event (the first answer again) or by another (a conflict).
@@ -38,7 +38,7 @@ pub(crate) fn duplicate(
         let visibility = visibility::checked(
             visibility::Reach::of(&target),
             &target,
-            &input.envelope.kind,
+            input.envelope.event_type(),
             input.envelope.visibility,
         )?;
         if let Some(sent) = record.more.as_ref().and_then(|more| more.sent_body) {
@@ -57,8 +57,8 @@ pub(crate) fn duplicate(
             &enriched,
         )?;
         let stored = Metadata::parse(first.metadata())?;
-        let original_target = if is_channel_act(first.kind()) { "core" } else { first.target() };
-        let original_visibility = if is_channel_act(first.kind()) { visibility } else { first.visibility };
+        let original_target = if is_channel_act(first.event_type()) { "core" } else { first.target() };
+        let original_visibility = if is_channel_act(first.event_type()) { visibility } else { first.visibility };
         let before = body_hash(
             first.kind(),
             first.source(),
@@ -89,7 +89,7 @@ fn first_answer(state: &State, record: &Arc<EventRecord>) -> Accepted {
     Accepted {
         seq: Some(first.seq),
         duplicate: true,
-        result: channels::result_again(state, first.kind(), first.target())
+        result: channels::result_again(state, first.event_type(), first.target())
             .or_else(|| work::result_again(state, record))
             .or_else(|| invites::result_again(record))
             .map(Box::new),
@@ -112,11 +112,9 @@ pub(crate) fn sent_body(
     Ok(start)
 }
 
-fn is_channel_act(kind: &str) -> bool {
-    matches!(
-        kind,
-        "network.channel.create" | "network.channel.delete" | "network.channel.join" | "network.channel.leave"
-    )
+fn is_channel_act(kind: EventType<'_>) -> bool {
+    use EventType::*;
+    matches!(kind, ChannelCreate | ChannelDelete | ChannelJoin | ChannelLeave)
 }
 
 fn enriched_keys(state: &State) -> Vec<&str> {

@@ -25,9 +25,12 @@ use crate::visibility::{self, Reach};
 use crate::work;
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
+use rialto_model::event_type::Namespace;
 use rialto_model::metadata::Metadata;
 use rialto_model::network::Status;
-use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault, Millis, Role, Visibility, limits};
+use rialto_model::{
+    Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Role, Visibility, limits,
+};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -40,6 +43,8 @@ pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 #[derive(Debug)]
 pub(crate) struct Draft<'d, 'a> {
     pub(crate) envelope: &'d Envelope<'a>,
+    /// The type of the envelope.
+    pub(crate) kind: EventType<'d>,
     pub(crate) member: MemberId,
     /// In whose share it is what it makes.
     pub(crate) maker: Maker,
@@ -100,8 +105,9 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         .into());
     }
     let mut metadata = Metadata::parse(envelope.metadata)?;
-    if envelope.kind == "network.agent.join" {
-        core_events::check_target(state, &envelope.kind, &envelope.target)?;
+    let kind = envelope.event_type();
+    if kind == EventType::AgentJoin {
+        core_events::check_target(state, kind, &envelope.target)?;
         return membership::join(state, live, input, now, fx);
     }
     let (sender, address) = sender(state, input, &metadata, now)?;
@@ -151,19 +157,21 @@ fn emitted<'d, 'a>(
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     let envelope = input.envelope;
-    core_events::check_type(state, &envelope.kind, &envelope.target)?;
+    let kind = envelope.event_type();
+    core_events::check_type(state, kind, &envelope.target)?;
     let role = state.role_of(input.caller, member, now);
     may_emit(state, member, role, envelope, input.caller.keyed)?;
     let mut draft = Draft { role, ..draft(state, input, member, address, metadata)? };
     let rewritten = || {
-        ["work.", "network.resource."].iter().any(|start| envelope.kind.starts_with(start))
+        kind.namespace() == Namespace::Work
+            || kind.is_about_resources()
             || draft.metadata.get("work").is_some()
             || workspace::rewrites(state, &draft)
     };
     if envelope.id.is_some() && rewritten() {
         draft.sent_body = Some(sent_body(envelope, &draft.address, &draft.target, &draft.metadata, draft.visibility)?);
     }
-    if external::concerns(state, &input.answers) && !external::is_exempt(&envelope.kind) {
+    if external::concerns(state, &input.answers) && !external::is_exempt(kind) {
         let goes = |text: &str| may_go(state, input, member, &draft.address, text);
         let progress = progress.unwrap_or_default();
         match external::walk(state, live, &draft, &input.answers, *progress, &goes, now)? {
@@ -180,7 +188,7 @@ fn emitted<'d, 'a>(
             }
         }
     }
-    if envelope.kind.starts_with("network.") {
+    if kind.is_network() {
         return core_events::decide(state, live, draft, &input.answers, now, fx);
     }
     if workspace::acts(state, &draft) {
@@ -201,7 +209,7 @@ fn emitted<'d, 'a>(
 fn may_go(state: &State, input: &Emit<'_>, member: MemberId, address: &str, text: &str) -> Result<(), Fault> {
     let envelope = Envelope::parse(text).map_err(|unreadable| unreadable.fault)?;
     let metadata = Metadata::parse(envelope.metadata)?;
-    core_events::check_type(state, &envelope.kind, &envelope.target)?;
+    core_events::check_type(state, envelope.event_type(), &envelope.target)?;
     draft(state, &input.again(&envelope), member, address.into(), metadata).map(drop)
 }
 
@@ -352,31 +360,30 @@ fn bound<'s>(state: &'s State, id: MemberId, said: Option<&str>) -> Result<Cow<'
 }
 
 /// Types an observer may send: those that read or manage itself.
-fn observer_may(kind: &str) -> bool {
+fn observer_may(kind: EventType<'_>) -> bool {
+    use EventType::*;
     matches!(
         kind,
-        "network.agent.leave"
-            | "network.agent.discover"
-            | "network.channel.join"
-            | "network.channel.leave"
-            | "network.resource.discover"
-            | "network.resource.read"
-            | "network.events.query"
-            | "network.ping"
-            | "network.event.ack"
+        AgentLeave
+            | AgentDiscover
+            | ChannelJoin
+            | ChannelLeave
+            | ResourceDiscover
+            | ResourceRead
+            | EventsQuery
+            | Ping
+            | EventAck
     )
 }
 
 /// Status of the network and role of the sender.
 fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>, keyed: bool) -> Result<(), Fault> {
-    let kind = envelope.kind.as_ref();
-    let reads = matches!(
-        kind,
-        "network.agent.discover" | "network.events.query" | "network.resource.discover" | "network.resource.read"
-    );
+    use EventType::*;
+    let kind = envelope.event_type();
+    let reads = matches!(kind, AgentDiscover | EventsQuery | ResourceDiscover | ResourceRead);
     match state.book.settings.status {
         Status::Active => {}
-        Status::Paused if reads || matches!(kind, "network.agent.leave" | "network.ping" | "network.event.ack") => {}
+        Status::Paused if reads || matches!(kind, AgentLeave | Ping | EventAck) => {}
         Status::Paused => return Err(ErrorCode::NetworkPaused.into()),
         Status::Archived if reads => {}
         Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
@@ -393,7 +400,7 @@ fn may_emit(state: &State, member: MemberId, role: Role, envelope: &Envelope<'_>
         let named = ["agent", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(|v| v.as_str());
         named.is_some_and(|name| membership::find_named(state, name) != Some(member))
     };
-    if observer && matches!(kind, "network.channel.join" | "network.channel.leave") && for_others() {
+    if observer && matches!(kind, ChannelJoin | ChannelLeave) && for_others() {
         return Err(Fault::new(ErrorCode::ObserverReadOnly, "observers may seat and unseat only themselves"));
     }
     if !keyed && envelope.id.as_deref().is_some_and(|id| id.starts_with(KEYED_PREFIX)) {
@@ -428,7 +435,7 @@ struct Aim<'d> {
 }
 
 /// Finds out where a target leads. One that is written as the network itself writes it needs no parsing.
-fn aim<'d>(state: &'d State, kind: &str, text: &'d str) -> Result<Aim<'d>, Fault> {
+fn aim<'d>(state: &'d State, kind: EventType<'_>, text: &'d str) -> Result<Aim<'d>, Fault> {
     if text == "core" {
         return Ok(Aim { target: text.into(), stream: None, reach: Reach::Core });
     }
@@ -460,7 +467,7 @@ pub(crate) struct Laid<'d> {
 /// Finds out where an event goes; what it cannot see is not there for the member that sends it.
 pub(crate) fn lay<'d>(
     state: &'d State,
-    kind: &str,
+    kind: EventType<'_>,
     target: &'d str,
     visibility: Option<Visibility>,
     metadata: &Metadata<'_>,
@@ -508,7 +515,8 @@ fn draft<'d, 'a>(
 ) -> Result<Draft<'d, 'a>, Fault> {
     let envelope = input.envelope;
     let maker = state.maker(member, input.caller);
-    let laid = lay(state, &envelope.kind, &envelope.target, envelope.visibility, &metadata, Some((member, maker)))?;
+    let kind = envelope.event_type();
+    let laid = lay(state, kind, &envelope.target, envelope.visibility, &metadata, Some((member, maker)))?;
     let Laid { target, stream, visibility, thread, to } = laid;
     let scoped = conversations::room_channel(state, &metadata, member)?.is_some();
     if scoped && !matches!(stream, Some(StreamKey::Inbox(_)) | None) {
@@ -523,6 +531,7 @@ fn draft<'d, 'a>(
     }
     Ok(Draft {
         envelope,
+        kind,
         member,
         maker,
         role: state.member(member).map_or(Role::Observer, Member::role),
@@ -583,9 +592,9 @@ fn commit_in_place(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let kind = draft.envelope.kind.as_ref();
+    let kind = draft.kind;
     let seat = match draft.route.stream {
-        Some(StreamKey::Channel(id)) if !kind.starts_with("network.") && !draft.admitted => {
+        Some(StreamKey::Channel(id)) if !kind.is_network() && !draft.admitted => {
             channels::may_post(state, id, draft.member)?.then_some(id)
         }
         _ => None,
@@ -594,7 +603,7 @@ fn commit_in_place(
     let stamp = state.stamp(now.wall);
     let mut metadata = std::mem::take(&mut draft.metadata);
     let ephemeral = metadata.ephemeral.unwrap_or_else(|| workspace::is_ephemeral(state, kind));
-    let ephemeral = ephemeral && !kind.starts_with("network.") && !crate::bugs::on("ephemeral event stored");
+    let ephemeral = ephemeral && !kind.is_network() && !crate::bugs::on("ephemeral event stored");
     let is_mail = !ephemeral && state.is_tracked();
     let recipient = match draft.route.stream {
         Some(StreamKey::Inbox(to)) if is_mail && to != draft.member => Some(to),
@@ -602,7 +611,7 @@ fn commit_in_place(
     };
     recipient.map_or(Ok(()), |to| state.takes_one_more(to))?;
     let mut view = mods::Draft {
-        kind,
+        kind: kind.as_str(),
         source: Some(draft.member),
         address: &draft.address,
         verification: state.member(draft.member).map_or(0, |m| m.verification),
@@ -628,7 +637,7 @@ fn commit_in_place(
         seq,
         &EventParts {
             id,
-            kind,
+            kind: kind.as_str(),
             source: &draft.address,
             target: &draft.target,
             payload: draft.payload.as_deref().unwrap_or(&draft.envelope.payload),
@@ -682,7 +691,7 @@ fn commit_in_place(
         route: std::mem::take(&mut draft.route),
         received: draft.received,
         receipt: metadata.receipt,
-        stored: persistence::keeps(state, kind),
+        stored: persistence::keeps(state, kind.as_str()),
         dies_at,
         verdicts: walked.map(|walked| walked.notes).unwrap_or_default(),
         more: draft.more.take(),

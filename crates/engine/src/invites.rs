@@ -13,6 +13,7 @@ use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::shares::{Kind, Maker};
 use crate::state::{ChannelId, MemberId, State};
+use rialto_model::EventType::{self, InvitationAccepted, InvitationCreated, InvitationRejected};
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Policy;
@@ -21,9 +22,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Somebody is invited.
-pub const CREATED: &str = "workspace.invitation.created";
-const ACCEPTED: &str = "workspace.invitation.accepted";
-const REJECTED: &str = "workspace.invitation.rejected";
 /// Seconds an invitation is valid, if it does not say.
 const SECONDS_DEFAULT: u64 = 604_800;
 
@@ -57,20 +55,20 @@ pub struct Invite {
 }
 
 /// Whether members invite here.
-fn offered(state: &State, kind: &str) -> bool {
+fn offered(state: &State, kind: EventType<'_>) -> bool {
     state.book.settings.policy == Policy::Invite || crate::mods::workspace::active(state, kind).is_some()
 }
 
 /// Whether the event is about an invitation.
-pub(crate) fn is_about(state: &State, kind: &str) -> bool {
-    matches!(kind, CREATED | ACCEPTED | REJECTED) && offered(state, kind)
+pub(crate) fn is_about(state: &State, kind: EventType<'_>) -> bool {
+    matches!(kind, InvitationCreated | InvitationAccepted | InvitationRejected) && offered(state, kind)
 }
 
 /// An invitation may go to somebody who is no member yet.
-pub(crate) fn resolve(state: &State, kind: &str, target: &Address) -> Option<Option<StreamKey>> {
+pub(crate) fn resolve(state: &State, kind: EventType<'_>, target: &Address) -> Option<Option<StreamKey>> {
     let known = find_named(state, target.as_str()).filter(|id| state.member(*id).is_some_and(|m| m.is_present()));
     let stranger = target.is_principal() && !target.is_broadcast() && known.is_none();
-    (kind == CREATED && stranger && offered(state, kind)).then_some(None)
+    (kind == InvitationCreated && stranger && offered(state, kind)).then_some(None)
 }
 
 /// Decides an event about an invitation.
@@ -82,10 +80,12 @@ pub(crate) fn decide(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    match draft.envelope.kind.as_ref() {
-        CREATED => create(state, live, draft, input, now, fx),
-        ACCEPTED => accept(state, live, draft, now, fx),
-        _ => reject(state, live, draft, now, fx),
+    if draft.kind == InvitationCreated {
+        create(state, live, draft, input, now, fx)
+    } else if draft.kind == InvitationAccepted {
+        accept(state, live, draft, now, fx)
+    } else {
+        reject(state, live, draft, now, fx)
     }
 }
 
@@ -215,8 +215,9 @@ fn create(
 
 /// What a repeated invitation was answered the first time, but for the secret, which nobody knows any more.
 pub(crate) fn result_again(record: &EventRecord) -> Option<Value> {
-    let payload: Value =
-        (record.event.kind() == CREATED).then(|| serde_json::from_str(record.event.payload()).ok()).flatten()?;
+    let payload: Value = (record.event.event_type() == InvitationCreated)
+        .then(|| serde_json::from_str(record.event.payload()).ok())
+        .flatten()?;
     Some(json!({ "invitation_id": payload.get("invitation_id")?, "expires_at": payload.get("expires_at")? }))
 }
 
@@ -254,12 +255,12 @@ pub(crate) fn accepted(state: &State, id: &str, member: MemberId, address: &str,
     if let Some(channel) = invite.channel.filter(open) {
         fx.change(Change::Seated { channel, member });
     }
-    tell(state, invite, ACCEPTED, &json!({ "invitation_id": id, "address": address }), now, fx);
+    tell(state, invite, InvitationAccepted, &json!({ "invitation_id": id, "address": address }), now, fx);
     fx.change(Change::InviteUsed { invitation: id.into(), ended: false });
 }
 
 /// Tells the inviter, if that is a member.
-fn tell(state: &State, invite: &Invite, kind: &str, payload: &Value, now: Clock, fx: &mut Effects) {
+fn tell(state: &State, invite: &Invite, kind: EventType<'_>, payload: &Value, now: Clock, fx: &mut Effects) {
     let Some(inviter) = invite.inviter else { return };
     let Some(target) = state.member(inviter).filter(|m| m.is_present()).map(|m| m.address.clone()) else { return };
     let stream = Some(StreamKey::Inbox(inviter));
@@ -289,7 +290,7 @@ fn accept(
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     if draft.target != "core" {
-        let text = format!("{ACCEPTED} is told by the network; members send theirs to core");
+        let text = format!("{InvitationAccepted} is told by the network; members send theirs to core");
         return Err(Fault::new(ErrorCode::ReservedType, text).field("type").into());
     }
     let (id, _) = answered(state, &draft, now)?;
@@ -338,7 +339,7 @@ pub(crate) fn end(
         crate::rights::invite_revoked(state, id, fx);
     }
     if secret.is_some() {
-        tell(state, invite, REJECTED, &json!({ "invitation_id": id }), now, fx);
+        tell(state, invite, InvitationRejected, &json!({ "invitation_id": id }), now, fx);
     }
     fx.change(Change::InviteUsed { invitation: id.into(), ended: true });
     Ok(json!({ "invitation_id": id, "status": if secret.is_some() { "rejected" } else { "revoked" } }))

@@ -68,7 +68,7 @@ pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
 use mods::external::{self, emitted::ModEvent};
-use rialto_model::{Fault, Millis};
+use rialto_model::{EventType, Fault, Millis};
 
 /// One network: its durable state, and what is true only while the process lives.
 #[derive(Debug)]
@@ -105,7 +105,10 @@ impl Engine {
         {
             external::observe(&self.state, record, None, effects);
         }
-        if bugs::on("apply differs from decide") && input.envelope.kind == "network.channel.leave" && result.is_ok() {
+        if bugs::on("apply differs from decide")
+            && input.envelope.event_type() == EventType::ChannelLeave
+            && result.is_ok()
+        {
             self.state.book.next_group += 1;
         }
         if result.is_err() {

@@ -15,11 +15,8 @@ use crate::server_events;
 use crate::state::{ChannelId, Member, MemberId, State, close, open};
 use rialto_model::address::Address;
 use rialto_model::network::Status;
-use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Value, json};
-
-/// What guards see of such a change.
-const KIND: &str = "rialto.member.update";
 
 /// How long a member's mail waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +93,7 @@ pub(crate) fn decide(
         Status::Archived => return Err(ErrorCode::NetworkArchived.into()),
     }
     let Some(member) = state.member(by).filter(|m| m.is_present()) else { return Err(ErrorCode::NotAMember.into()) };
-    emit::guard_request(state, live, KIND, by, now)?;
+    emit::guard_request(state, live, EventType::MemberUpdate.as_str(), by, now)?;
     let token = member.token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label));
     if let Some(name) = &wishes.name {
         may_be_called(state, by, member, name)?;
@@ -198,7 +195,7 @@ fn rename(
     }
     fx.change(Change::Renamed { member: id, address: address.as_str().into() });
     let payload = json!({ "from": member.address, "to": address.as_str() });
-    fx.after.push(server_events::server_signal(state, live, "rialto.member.renamed", &payload, now));
+    fx.after.push(server_events::server_signal(state, live, EventType::MemberRenamed, &payload, now));
     Ok(address.as_str().into())
 }
 

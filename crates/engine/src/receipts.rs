@@ -9,10 +9,8 @@ use crate::presence::Live;
 use crate::record::{EventRecord, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{Member, MemberId, Receipt, State};
-use rialto_model::{Event, EventId, EventParts, Seq, Visibility};
+use rialto_model::{Event, EventId, EventParts, EventType, Seq, Visibility};
 use std::sync::Arc;
-
-const KIND: &str = "network.event.ack";
 
 /// Tells the sender of the event at `seq` that `by` has acked it.
 pub(crate) fn give(
@@ -43,7 +41,7 @@ pub(crate) fn give(
         route,
         received: None,
         receipt: false,
-        stored: persistence::keeps(state, KIND),
+        stored: persistence::keeps(state, EventType::EventAck.as_str()),
         dies_at: None,
         verdicts: Vec::new(),
         more: None,
@@ -55,7 +53,7 @@ fn event(state: &State, by: MemberId, sender: &Member, receipt: &Receipt, seq: S
         seq,
         &EventParts {
             id: &id.to_text(),
-            kind: KIND,
+            kind: EventType::EventAck.as_str(),
             source: state.member(by).map_or("core", |m| m.address.as_ref()),
             target: &sender.address,
             payload: "{\"status\":\"acked\"}",

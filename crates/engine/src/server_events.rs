@@ -6,7 +6,7 @@ use crate::presence::Live;
 use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{ChannelId, MemberId, State};
-use rialto_model::{Event, EventId, EventParts, Fault, Millis, Role, Seq, Visibility, limits};
+use rialto_model::{Event, EventId, EventParts, EventType, Fault, Millis, Role, Seq, Visibility, limits};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(crate) fn system_copy(
 pub(crate) fn server_signal(
     state: &State,
     live: &mut Live,
-    kind: &str,
+    kind: EventType<'_>,
     payload: &serde_json::Value,
     now: Clock,
 ) -> Effect {
@@ -68,7 +68,7 @@ pub(crate) fn server_signal(
         0,
         &EventParts {
             id: &signal_id(state, live, stamp).to_text(),
-            kind,
+            kind: kind.as_str(),
             source: "core",
             target: "agent:broadcast",
             payload: &payload.to_string(),
@@ -84,7 +84,7 @@ pub(crate) fn server_signal(
 
 /// What the server says, and to whom.
 pub(crate) struct ServerEvent<'a> {
-    pub(crate) kind: &'a str,
+    pub(crate) kind: EventType<'a>,
     pub(crate) target: &'a str,
     pub(crate) stream: Option<StreamKey>,
     pub(crate) payload: &'a serde_json::Value,
@@ -103,7 +103,7 @@ pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx:
         seq,
         &EventParts {
             id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
-            kind,
+            kind: kind.as_str(),
             source: "core",
             target,
             payload: &payload.to_string(),
@@ -113,7 +113,7 @@ pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx:
             visibility,
         },
     );
-    let stored = persistence::keeps(state, kind);
+    let stored = persistence::keeps(state, kind.as_str());
     fx.commit(Record::Event(Arc::new(EventRecord {
         event,
         route: Route { stream, ..Route::default() },
@@ -130,7 +130,7 @@ pub(crate) fn server_event(state: &State, said: ServerEvent<'_>, now: Clock, fx:
 pub(crate) fn mod_event(
     state: &State,
     name: &str,
-    kind: &str,
+    kind: EventType<'_>,
     (channel, to): (ChannelId, &str),
     payload: &serde_json::Value,
     now: Clock,
@@ -142,7 +142,7 @@ pub(crate) fn mod_event(
         seq,
         &EventParts {
             id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
-            kind,
+            kind: kind.as_str(),
             source: &format!("mod/{name}"),
             target: &format!("channel/{to}"),
             payload: &payload.to_string(),
@@ -157,7 +157,7 @@ pub(crate) fn mod_event(
         route: Route { stream: Some(StreamKey::Channel(channel)), ..Route::default() },
         received: None,
         receipt: false,
-        stored: persistence::keeps(state, kind),
+        stored: persistence::keeps(state, kind.as_str()),
         dies_at: None,
         verdicts: Vec::new(),
         more: None,
@@ -179,7 +179,7 @@ pub(crate) fn presence_signal(
         live.presence_changes.insert(address.into(), (role, online));
         return;
     }
-    fx.after.push(server_signal(state, live, MEMBER_STATUS, &status_of(address, role, online), now));
+    fx.after.push(server_signal(state, live, EventType::MemberStatus, &status_of(address, role, online), now));
 }
 
 /// Tells everybody of all who came or went since the last time, in one signal: the first as ever, some more by name, the rest by number.
@@ -193,10 +193,8 @@ pub(crate) fn presence_changes(state: &State, live: &mut Live, now: Clock, fx: &
         map.insert("others".into(), json!(others));
         map.insert("unnamed".into(), json!(unnamed));
     }
-    fx.after.push(server_signal(state, live, MEMBER_STATUS, &payload, now));
+    fx.after.push(server_signal(state, live, EventType::MemberStatus, &payload, now));
 }
-
-const MEMBER_STATUS: &str = "rialto.member.status";
 
 fn status_of(address: &str, role: Role, online: bool) -> serde_json::Value {
     json!({ "address": address, "status": if online { "online" } else { "offline" }, "role": role.as_str() })

@@ -14,14 +14,14 @@ use crate::own;
 use crate::presence::{
     Live, PERSON_SESSION_AGE_MS, PERSON_SESSION_IDLE_MS, Presence, SESSION_AGE_MS, SESSION_IDLE_MS, USED_EVERY_MS,
 };
-use crate::record::{Acks, Change, DEAD_NOTICE, Record};
+use crate::record::{Acks, Change, Record};
 use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
 use crate::state::{Member, MemberId, State, holds};
 use crate::work;
 use rialto_model::network::Settings;
-use rialto_model::{ErrorCode, Millis, Seq, limits};
+use rialto_model::{ErrorCode, EventType, Millis, Seq, limits};
 use roaring::RoaringTreemap;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
 /// Records the end of deliveries; a notice of earlier dead letters ends without becoming one itself, and so does what
 /// was to be forgotten anyway.
 fn record_end(state: &State, end: &End<'_>, now: Clock, fx: &mut Effects) {
-    let notice = state.types.get(DEAD_NOTICE).map(|number| StreamKey::Type(*number));
+    let notice = state.types.get(EventType::DeliveryDead.as_str()).map(|number| StreamKey::Type(*number));
     let is_quiet =
         |seq: &Seq| notice.is_some_and(|key| state.lists.contains(key, *seq)) || state.book.fleeting.contains_key(seq);
     let (quiet, letters): (Vec<Seq>, Vec<Seq>) = end.seqs.iter().partition(|seq| is_quiet(seq));
@@ -255,7 +255,7 @@ fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Cl
             map.insert("more".into(), json!(more));
         }
         let notice = ServerEvent {
-            kind: DEAD_NOTICE,
+            kind: EventType::DeliveryDead,
             target: &sender.address,
             stream: Some(StreamKey::Inbox(source)),
             payload: &payload,

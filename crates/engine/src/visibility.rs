@@ -1,7 +1,7 @@
 //! Which visibility an event has, by where it goes (OpenAgents sheet, section 4.3).
 
 use rialto_model::address::{Address, Entity};
-use rialto_model::{ErrorCode, Fault, Visibility};
+use rialto_model::{ErrorCode, EventType, Fault, Visibility};
 
 /// The kinds of targets that visibility tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +35,11 @@ impl Reach {
 }
 
 /// The visibility of an event that does not say.
-pub(crate) fn default(reach: Reach, kind: &str) -> Visibility {
+pub(crate) fn default(reach: Reach, kind: EventType<'_>) -> Visibility {
     match reach {
         Reach::Mod => Visibility::ModOnly,
         // Control events are polled for without an identity.
-        _ if kind.starts_with("workspace.agent.") => Visibility::Public,
+        _ if kind.as_str().starts_with("workspace.agent.") => Visibility::Public,
         Reach::Broadcast => Visibility::Public,
         Reach::Principal | Reach::Core | Reach::Resource => Visibility::Direct,
         Reach::Members => Visibility::Channel,
@@ -50,7 +50,7 @@ pub(crate) fn default(reach: Reach, kind: &str) -> Visibility {
 pub(crate) fn checked(
     reach: Reach,
     target: &dyn std::fmt::Display,
-    kind: &str,
+    kind: EventType<'_>,
     said: Option<Visibility>,
 ) -> Result<Visibility, Fault> {
     use Visibility::{Channel, Direct, ModOnly, Public};

@@ -9,7 +9,7 @@ pub use kept::{Event, EventParts, TextLengths};
 pub use plain::Beginning;
 
 use crate::json;
-use crate::{ErrorCode, Fault, limits};
+use crate::{ErrorCode, EventType, Fault, limits};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -145,6 +145,11 @@ impl<'de> serde::Deserialize<'de> for Fields<'de> {
 }
 
 impl<'a> Envelope<'a> {
+    /// Its type.
+    pub fn event_type(&self) -> EventType<'_> {
+        EventType::of(&self.kind)
+    }
+
     /// Parses one received frame. What is wrong is told with the registry's code and the offending field.
     pub fn parse(text: &'a str) -> Result<Envelope<'a>, Unreadable> {
         Self::parse_after(text, &mut Beginning::default())
@@ -208,13 +213,7 @@ impl<'a> Envelope<'a> {
         let missing =
             |name: &'static str| Fault::new(ErrorCode::InvalidEvent, format!("{name} is required")).field(name);
         let kind = text_field(f.kind, "type")?.ok_or_else(|| missing("type"))?;
-        if !is_event_type(&kind) {
-            return Err(Fault::new(
-                ErrorCode::InvalidType,
-                "type must be lower-case dotted words such as myapp.task.assigned",
-            )
-            .field("type"));
-        }
+        EventType::parse(&kind)?;
         let target = text_field(f.target, "target")?.ok_or_else(|| missing("target"))?;
         let visibility = match text_field(f.visibility, "visibility")? {
             None => None,
@@ -285,27 +284,10 @@ fn payload_field(raw: Option<&RawValue>) -> Result<Cow<'_, str>, Fault> {
     Ok(json::one_line(raw, shape))
 }
 
-/// `[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)+`, at most 128 characters.
-pub fn is_event_type(text: &str) -> bool {
-    let (mut words, mut first) = (1, true);
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' => first = false,
-            b'0'..=b'9' if !first || words > 1 => first = false,
-            b'_' | b'-' if !first => {}
-            b'.' if !first => {
-                words += 1;
-                first = true;
-            }
-            _ => return false,
-        }
-    }
-    words > 1 && !first && text.len() <= limits::EVENT_TYPE_CHARS_MAX
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event_type::is_event_type;
     use proptest::prelude::*;
 
     fn parse_code(text: &str) -> ErrorCode {

@@ -6,7 +6,7 @@ use crate::network::Network;
 use rialto_engine::input::Content;
 use rialto_engine::resources::{FileFilter, file_address};
 use rialto_engine::{AdminOp, Caller};
-use rialto_model::{ErrorCode, Fault, hex, limits};
+use rialto_model::{ErrorCode, EventType, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Network {
         let asked = || self.look(caller, Look::MayWrite(address.clone()));
         let may = match asked().await {
             Err(fault) if fault.code == ErrorCode::NotAMember && caller.is_compat() => {
-                let ping = json!({ "type": "network.ping", "target": "core", "payload": {} });
+                let ping = json!({ "type": EventType::Ping.as_str(), "target": "core", "payload": {} });
                 for answered in self.emit(caller, ping.to_string().into()).await? {
                     answered.result?;
                 }
@@ -76,13 +76,13 @@ impl Network {
         if let Some(channel) = &file.channel {
             payload.insert("metadata".into(), json!({ "channel_name": channel.trim_start_matches("channel/") }));
         }
-        self.told(caller, "network.resource.register", payload.into()).await?;
+        self.told(caller, EventType::ResourceRegister, payload.into()).await?;
         Ok(self.file(caller, &id).await?.entry)
     }
 
     /// Sends an event to `core` and sees that it was accepted.
-    async fn told(&self, caller: &Arc<Caller>, kind: &str, payload: Value) -> Result<(), Fault> {
-        let event = json!({ "type": kind, "target": "core", "payload": payload });
+    async fn told(&self, caller: &Arc<Caller>, kind: EventType<'_>, payload: Value) -> Result<(), Fault> {
+        let event = json!({ "type": kind.as_str(), "target": "core", "payload": payload });
         for answered in self.emit(caller, event.to_string().into()).await? {
             answered.result?;
         }
@@ -123,7 +123,7 @@ impl Network {
         let address = found.get("address").and_then(Value::as_str).unwrap_or_default();
         let has = |key: &str| found.get(key).and_then(Value::as_bool) == Some(true);
         match (has("is_member"), has("manages")) {
-            (true, _) => self.told(caller, "network.resource.unregister", json!({ "address": address })).await,
+            (true, _) => self.told(caller, EventType::ResourceUnregister, json!({ "address": address })).await,
             (false, true) => self.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
             (false, false) => Err(Fault::new(
                 ErrorCode::Unauthenticated,

@@ -66,8 +66,7 @@ pub(crate) fn may_hold_text(bytes: &[u8]) -> bool {
 pub(crate) fn text_of(record: &EventRecord) -> Option<String> {
     let event = &record.event;
     let payload = event.payload();
-    let server = event.kind().starts_with("network.") || event.kind().starts_with("rialto.");
-    if !record.stored || server || !KEYS.iter().any(|key| payload.contains(key.as_str())) {
+    if !record.stored || event.event_type().is_reserved() || !KEYS.iter().any(|key| payload.contains(key.as_str())) {
         return None;
     }
     let value: Value = serde_json::from_str(payload).ok()?;

@@ -8,7 +8,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::server_events;
 use crate::state::{MemberId, State};
-use rialto_model::{ErrorCode, Fault, Millis};
+use rialto_model::{ErrorCode, EventType, Fault, Millis};
 use serde_json::{Map, Value, json};
 
 /// A change of a loaded mod; what is absent stays.
@@ -229,5 +229,5 @@ fn shown(state: &State, config: &ModConfig) -> Value {
 
 /// Tells everybody that the pipeline is another one now.
 pub(crate) fn told(state: &State, live: &mut Live, payload: &Value, now: Clock, fx: &mut Effects) {
-    fx.after.push(server_events::server_signal(state, live, "rialto.mod.changed", payload, now));
+    fx.after.push(server_events::server_signal(state, live, EventType::ModChanged, payload, now));
 }

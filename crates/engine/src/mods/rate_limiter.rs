@@ -3,7 +3,7 @@
 use super::{Draft, ModConfig};
 use crate::glob;
 use crate::input::Clock;
-use rialto_model::{ErrorCode, Fault, Millis};
+use rialto_model::{ErrorCode, EventType, Fault, Millis};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) const NAME: &str = "rate-limiter";
 /// Buckets nobody drew from for this long are dropped.
 const IDLE_MS: Millis = 10 * 60 * 1000;
 /// Types that cost nothing unless configured otherwise.
-const EXEMPT: &[&str] = &["network.ping", "network.event.ack", "network.agent.leave"];
+const EXEMPT: [EventType<'static>; 3] = [EventType::Ping, EventType::EventAck, EventType::AgentLeave];
 
 /// Tokens are counted in billionths, so that refilling is exact to the millisecond.
 const TOKEN: u64 = 1_000_000_000;
@@ -69,7 +69,7 @@ type Drawn = Vec<((String, String), Bucket)>;
 fn draw(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<Drawn, Fault> {
     let exempt = match config.config.get("exempt") {
         Some(_) => config.list("exempt").any(|p| glob::matches(p, draft.kind)),
-        None => EXEMPT.contains(&draft.kind),
+        None => EXEMPT.contains(&EventType::of(draft.kind)),
     };
     if exempt {
         return Ok(Vec::new());

@@ -15,7 +15,7 @@ use crate::route::Route;
 use crate::state::{ChannelId, Member, MemberId};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::{Settings, Token};
-use rialto_model::{Event, EventParts, FaceName, Millis, Role, Seq};
+use rialto_model::{Event, EventParts, EventType, FaceName, Millis, Role, Seq};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -27,8 +27,6 @@ pub const KIND_ACKS: u8 = 2;
 pub const KIND_CHANGE: u8 = 3;
 /// Record kind of a piece of a whole state, which an imported network begins with instead of its creation.
 pub const KIND_STATE: u8 = 4;
-/// Type of the notice that deliveries ended undelivered.
-pub const DEAD_NOTICE: &str = "rialto.delivery.dead";
 /// Version of the record forms written today. Those before it are read too.
 pub const VERSION: u8 = 2;
 
@@ -427,7 +425,7 @@ impl Record {
     #[must_use]
     pub fn with_ids(self, id_of: &dyn Fn(Seq) -> Option<String>) -> Record {
         let Record::Event(record) = &self else { return self };
-        if record.event.kind() != DEAD_NOTICE || record.route.source.is_some() {
+        if record.event.event_type() != EventType::DeliveryDead || record.route.source.is_some() {
             return self;
         }
         let Ok(mut payload) = serde_json::from_str::<serde_json::Value>(record.event.payload()) else { return self };

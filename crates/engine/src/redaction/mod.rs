@@ -17,14 +17,14 @@ use crate::dead;
 use crate::input::{Clock, Content, Effects};
 use crate::invites;
 use crate::mods::external::owed::OwedMark;
-use crate::mods::workspace::{self, sessions};
+use crate::mods::workspace::sessions;
 use crate::record::{Change, EventRecord};
 use crate::route::StreamKey;
 use crate::state::{ChannelId, MemberId, State};
 use crate::work::{UnitNo, WorkAct};
 use rialto_model::hex;
 use rialto_model::member::Profile;
-use rialto_model::{ErrorCode, Fault, Seq};
+use rialto_model::{ErrorCode, EventType, Fault, Seq};
 use serde_json::{Map, Value, json};
 
 /// What other records may have copied from one event.
@@ -146,18 +146,19 @@ impl Copies {
     }
 
     /// Whether the network itself said in another event what this one brought.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other types copy nothing")]
     pub fn are_in(&self, other: &EventRecord) -> bool {
         let event = &other.event;
         let said = || serde_json::from_str::<Value>(event.payload()).unwrap_or_default();
-        match event.kind() {
-            sessions::CREATED | sessions::UPDATED => {
+        match event.event_type() {
+            EventType::SessionCreated | EventType::SessionUpdated => {
                 let copied = ChannelTexts::of(other, &said()).and_then(|texts| texts.title);
                 let here = |texts: &ChannelTexts| other.route.stream == Some(StreamKey::Channel(texts.channel));
                 event.source().starts_with("mod/")
                     && copied.is_some()
                     && self.channel.as_ref().is_some_and(|texts| here(texts) && texts.title == copied)
             }
-            "workspace.file.uploaded" | "workspace.file.deleted" => {
+            EventType::FileUploaded | EventType::FileDeleted => {
                 let said = said();
                 let address = text(&said, "address");
                 self.resource.as_ref().is_some_and(|texts| address.as_ref() == Some(&texts.address))
@@ -172,13 +173,14 @@ fn text(said: &Value, key: &str) -> Option<String> {
 }
 
 impl ChannelTexts {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other types say nothing of channels")]
     fn of(record: &EventRecord, said: &Value) -> Option<ChannelTexts> {
         let Some(StreamKey::Channel(channel)) = record.route.stream else { return None };
         let name = record.event.target().strip_prefix("channel/").unwrap_or_default();
-        let (title, resume_from) = match record.event.kind() {
-            "network.channel.create" | sessions::CREATED => (text(said, "title"), text(said, "resume_from")),
-            sessions::UPDATED => (said.get("changes").and_then(|changes| text(changes, "title")), None),
-            workspace::POSTED if sessions::is_session(name) => {
+        let (title, resume_from) = match record.event.event_type() {
+            EventType::ChannelCreate | EventType::SessionCreated => (text(said, "title"), text(said, "resume_from")),
+            EventType::SessionUpdated => (said.get("changes").and_then(|changes| text(changes, "title")), None),
+            EventType::MessagePosted if sessions::is_session(name) => {
                 (text(said, "content").and_then(|content| sessions::auto_title(&content)), None)
             }
             _ => return None,
@@ -189,19 +191,20 @@ impl ChannelTexts {
 }
 
 impl MemberTexts {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other types say nothing of members")]
     fn of(record: &EventRecord, said: &Value) -> Option<MemberTexts> {
         let member = record.route.source?;
         let list = said.get("capabilities").and_then(Value::as_array);
         let capabilities = list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-        let said = match record.event.kind() {
-            "network.agent.join" => Profile {
+        let said = match record.event.event_type() {
+            EventType::AgentJoin => Profile {
                 agent_type: text(said, "agent_type"),
                 description: text(said, "description"),
                 capabilities,
                 server_host: text(said, "server_host"),
                 working_dir: text(said, "working_dir"),
             },
-            "network.agent.announce" => {
+            EventType::AgentAnnounce => {
                 Profile { description: text(said, "description"), capabilities, ..Profile::default() }
             }
             _ => return None,
@@ -224,10 +227,11 @@ impl MemberTexts {
 }
 
 impl ResourceTexts {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other types say nothing of resources")]
     fn of(record: &EventRecord, said: &Value) -> Option<ResourceTexts> {
-        let address = match record.event.kind() {
-            "network.resource.register" => text(said, "address")?,
-            "network.resource.update" => record.event.target().to_owned(),
+        let address = match record.event.event_type() {
+            EventType::ResourceRegister => text(said, "address")?,
+            EventType::ResourceUpdate => record.event.target().to_owned(),
             _ => return None,
         };
         let content = said.get("blob").and_then(|blob| {
@@ -247,7 +251,7 @@ impl ResourceTexts {
 
 impl InvitationTexts {
     fn of(record: &EventRecord, said: &Value) -> Option<InvitationTexts> {
-        let about = record.event.kind() == invites::CREATED;
+        let about = record.event.event_type() == EventType::InvitationCreated;
         about.then(|| Some(InvitationTexts { id: text(said, "invitation_id")?, message: text(said, "message")? }))?
     }
 }

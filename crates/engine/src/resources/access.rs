@@ -5,7 +5,7 @@ use crate::emit;
 use crate::state::{MemberId, State};
 use rialto_model::access::{Operation, Permissions, Principal};
 use rialto_model::address::{Address, Entity, ResourceKind};
-use rialto_model::{ErrorCode, Fault, Role};
+use rialto_model::{ErrorCode, EventType, Fault, Role};
 use std::borrow::Cow;
 
 /// The mod that judges.
@@ -118,19 +118,20 @@ impl State {
 }
 
 /// Whether the sender of an event may know of the resource it goes to: for what is hidden there is no other refusal.
-pub(crate) fn visible(state: &State, address: &str, member: MemberId, kind: &str) -> Result<(), Fault> {
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other type asks for reading")]
+pub(crate) fn visible(state: &State, address: &str, member: MemberId, kind: EventType<'_>) -> Result<(), Fault> {
     let Some((_, resource)) = state.resource_named(address) else { return Err(missing(address)) };
     let may = |operation| state.allows(resource, Some(member), operation);
     let known = match kind {
-        "network.resource.invoke" => may(Operation::Invoke) || may(Operation::Read),
-        "network.resource.update" => may(Operation::Write) || may(Operation::Admin) || may(Operation::Read),
+        EventType::ResourceInvoke => may(Operation::Invoke) || may(Operation::Read),
+        EventType::ResourceUpdate => may(Operation::Write) || may(Operation::Admin) || may(Operation::Read),
         _ => may(Operation::Read),
     };
     match known {
         true => Ok(()),
         false if is_hidden(state) => Err(missing(address)),
         // Other types are plain events to the owner, for those who may read.
-        false if !kind.starts_with("network.resource.") => {
+        false if !kind.is_about_resources() => {
             Err(Fault::new(ErrorCode::PermissionDenied, format!("you may not read {address}")).by(MOD))
         }
         false => Ok(()),

@@ -12,7 +12,7 @@ use crate::work::{self, UnitKind, WorkAct, WorkMark};
 use rialto_model::access::Operation;
 use rialto_model::address::ResourceKind;
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault, Millis, Visibility, WorkState, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Millis, Visibility, WorkState, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -143,10 +143,7 @@ pub(crate) fn result(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let kind = match draft.envelope.kind.as_ref() {
-        "network.resource.invoke.result" => UnitKind::Tool,
-        _ => UnitKind::Read,
-    };
+    let kind = if draft.kind == EventType::ResourceInvokeResult { UnitKind::Tool } else { UnitKind::Read };
     if state.resource_index.owned.get(&draft.member).is_none_or(BTreeSet::is_empty) {
         let text = format!("only owners of resources may send {}", draft.envelope.kind);
         return Err(Fault::new(ErrorCode::ReservedType, text).field("type").into());

@@ -12,7 +12,7 @@ use crate::state::{MemberId, State};
 use crate::work;
 use rialto_model::access::{Operation, Permissions};
 use rialto_model::address::{Address, Entity, ResourceKind};
-use rialto_model::{ErrorCode, Fault, hex, limits};
+use rialto_model::{ErrorCode, EventType, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -273,7 +273,7 @@ pub(crate) fn orphaned(state: &State, owner: MemberId, fx: &mut Effects) {
 /// Tells those who may read a resource that it changed.
 fn tell(state: &State, live: &mut Live, resource: &Resource, change: &str, now: Clock, fx: &mut Effects) {
     let payload = json!({ "address": resource.address, "change": change, "version": resource.version });
-    let signal = server_signal(state, live, "rialto.resource.changed", &payload, now);
+    let signal = server_signal(state, live, EventType::ResourceChanged, &payload, now);
     let all = state.permissions(resource).read.is_network();
     let readers = || state.roster().map(|(id, _)| id).filter(|id| state.allows(resource, Some(*id), Operation::Read));
     let to = (!all).then(|| readers().collect());

@@ -15,12 +15,10 @@ use crate::route::{Route, StreamKey};
 use crate::state::{ChannelId, MemberId, State};
 use rialto_model::access::{Operation, Permissions, Rule};
 use rialto_model::channel::ChannelStatus;
-use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
+use rialto_model::{ErrorCode, Event, EventId, EventParts, EventType, Fault, Visibility, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-const UPLOADED: &str = "workspace.file.uploaded";
-const DELETED: &str = "workspace.file.deleted";
 /// Names below one id that are looked at.
 const FILES_PER_ID_MAX: usize = 1024;
 const UPLOADS: &str = "resource/file/uploads/";
@@ -84,7 +82,7 @@ pub(super) fn uploaded(
     now: Clock,
     fx: &mut Effects,
 ) {
-    tell(state, UPLOADED, placed.channel, resource, Some(by), now, fx);
+    tell(state, EventType::FileUploaded, placed.channel, resource, Some(by), now, fx);
 }
 
 /// Tells that a file is no more, where it was told of before.
@@ -94,13 +92,13 @@ pub(super) fn deleted(state: &State, resource: &Resource, by: Option<MemberId>, 
     // Its metadata is the owner's to change: it says nothing where it could not speak.
     let may = channel.is_none_or(|id| by.is_none_or(|by| channels::may_post(state, id, by).is_ok()));
     if parts(&resource.address).is_some() && name.is_some() == channel.is_some() && may {
-        tell(state, DELETED, channel, resource, by, now, fx);
+        tell(state, EventType::FileDeleted, channel, resource, by, now, fx);
     }
 }
 
 fn tell(
     state: &State,
-    kind: &str,
+    kind: EventType<'_>,
     channel: Option<ChannelId>,
     resource: &Resource,
     by: Option<MemberId>,
@@ -126,7 +124,7 @@ fn tell(
         seq,
         &EventParts {
             id: &EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
-            kind,
+            kind: kind.as_str(),
             source,
             target: place.as_deref().unwrap_or("core"),
             payload: &payload.to_string(),
@@ -141,7 +139,7 @@ fn tell(
         route: Route { stream: channel.map(StreamKey::Channel), source: by, ..Route::default() },
         received: None,
         receipt: false,
-        stored: persistence::keeps(state, kind),
+        stored: persistence::keeps(state, kind.as_str()),
         dies_at: None,
         verdicts: Vec::new(),
         more: None,

@@ -10,7 +10,7 @@ use crate::state::{MemberId, State};
 use crate::work::UnitKind;
 use rialto_model::access::Operation;
 use rialto_model::address::ResourceKind;
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::{ErrorCode, EventType, Fault, limits};
 use serde_json::{Map, Value, json};
 
 /// Bytes of content in one response: with base64 and the rest it stays below an event's limit.
@@ -25,7 +25,7 @@ pub(crate) fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, no
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let found = state.resources(live, Some(draft.member), &filter, now)?;
-    let event = response(state, live, draft, "network.resource.discover.response", &found, now);
+    let event = response(state, live, draft, EventType::ResourceDiscoverResponse, &found, now);
     Ok(transient(draft, event))
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn read(
             "address": resource.address, "description": resource.description, "schema": resource.schema,
             "version": resource.version,
         });
-        return Ok(transient(&draft, response(state, live, &draft, "network.resource.read.response", &payload, now)));
+        return Ok(transient(&draft, response(state, live, &draft, EventType::ResourceReadResponse, &payload, now)));
     }
     let wish: Map<String, Value> = serde_json::from_str(&draft.envelope.payload)
         .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
@@ -159,7 +159,7 @@ pub(crate) fn read(
         "address": resource.address, "content": text, "encoding": encoding, "content_type": resource.content_type,
         "version": version.unwrap_or(resource.version), "size": content.size, "offset": offset,
     });
-    Ok(transient(&draft, response(state, live, &draft, "network.resource.read.response", &payload, now)))
+    Ok(transient(&draft, response(state, live, &draft, EventType::ResourceReadResponse, &payload, now)))
 }
 
 /// Content as text: as it is where that is asked for or possible, else in base64.

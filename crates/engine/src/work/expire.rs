@@ -12,7 +12,7 @@ use crate::route::StreamKey;
 use crate::server_events::{ServerEvent, server_event};
 use crate::state::{MemberId, State};
 use rialto_model::network::Status;
-use rialto_model::{ErrorCode, Fault, Millis, Seq, WorkState, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Millis, Seq, WorkState, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -68,16 +68,16 @@ fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &
     let more = Some(Box::new(More { work: Some(mark), ..More::default() }));
     if unit.kind == UnitKind::Work {
         let payload = json!({ "work": unit.id, "state": to.as_str(), "error": { "code": code, "message": why } });
-        tell(state, unit.requester, "work.update", &payload, None, more, now, fx);
+        tell(state, unit.requester, EventType::WorkUpdate, &payload, None, more, now, fx);
         if let Some(executor) = unit.executor.and_then(|e| state.member(e).filter(|m| m.is_present()).map(|_| e)) {
-            tell(state, executor, "work.update", &payload, None, None, now, fx);
+            tell(state, executor, EventType::WorkUpdate, &payload, None, None, now, fx);
         }
     } else {
         // A call's error is what the sheet says it is; a late result is answered with `no_pending_request`.
         let code = ErrorCode::from_wire(code).unwrap_or(ErrorCode::OwnerUnavailable);
         let payload = Fault::new(code, why).payload(Some(&unit.request_id));
         let metadata = json!({ "in_reply_to": unit.request_id });
-        tell(state, unit.requester, "network.event.error", &payload, Some(&metadata), more, now, fx);
+        tell(state, unit.requester, EventType::EventError, &payload, Some(&metadata), more, now, fx);
     }
     if code != "parent_ended" {
         cancel_parts(state, no, now, fx);
@@ -88,7 +88,7 @@ fn end(state: &State, no: UnitNo, unit: &Unit, to: WorkState, code: &str, why: &
 fn tell(
     state: &State,
     to: MemberId,
-    kind: &str,
+    kind: EventType<'_>,
     payload: &Value,
     metadata: Option<&Value>,
     more: Option<Box<More>>,
@@ -129,7 +129,7 @@ pub(crate) fn completed_by_ack(state: &State, no: UnitNo, unit: &Unit, payload: 
     let more = Some(Box::new(More { work: Some(mark), ..More::default() }));
     let payload: Value = serde_json::from_str(payload).unwrap_or_default();
     let metadata = json!({ "in_reply_to": unit.request_id });
-    tell(state, unit.requester, "network.event.ack", &payload, Some(&metadata), more, now, fx);
+    tell(state, unit.requester, EventType::EventAck, &payload, Some(&metadata), more, now, fx);
 }
 
 /// What was handed on as part of a unit is called off with it, all the way down.

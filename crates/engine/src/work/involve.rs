@@ -13,7 +13,7 @@ use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
 use rialto_model::work::Actor;
-use rialto_model::{ErrorCode, Fault, Verdict, WorkState, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Verdict, WorkState, limits};
 use serde_json::{Value, json};
 
 /// What follows from the mark once its event is committed.
@@ -79,14 +79,15 @@ pub(crate) fn involve(
     now: Clock,
     fx: &Effects,
 ) -> Result<Option<Involved>, Stop> {
-    let kind = draft.envelope.kind.as_ref();
-    let mark = match kind {
-        "work.update" | "work.artifact" | "work.answer" | "work.cancel" => act(state, live, draft, answers, now)?,
-        _ => match Wish::read(&draft.metadata)? {
+    use EventType::{WorkAnswer, WorkArtifact, WorkCancel, WorkUpdate};
+    let mark = if matches!(draft.kind, WorkUpdate | WorkArtifact | WorkAnswer | WorkCancel) {
+        act(state, live, draft, answers, now)?
+    } else {
+        match Wish::read(&draft.metadata)? {
             Some(wish) => Some(message(state, live, draft, wish, now, fx)?),
             None if state.work.replies.is_empty() => None,
             None => reply(state, draft, now)?,
-        },
+        }
     };
     let Some(mark) = mark else { return Ok(None) };
     if draft.metadata.ephemeral == Some(true) {
@@ -139,6 +140,7 @@ fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, now: Clock) -> 
 }
 
 /// `work.update`, `work.artifact`, `work.answer`, `work.cancel`. Nothing for progress that is never stored.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the other two are the requester's")]
 fn act(
     state: &State,
     live: &mut Live,
@@ -155,9 +157,9 @@ fn act(
         payload.insert("work".into(), json!(unit.id));
         draft.payload = Some(Value::Object(payload).to_string());
     }
-    let kind = draft.envelope.kind.as_ref();
+    let kind = draft.kind;
     let mut mark = match kind {
-        "work.update" => {
+        EventType::WorkUpdate => {
             let executor = executes(unit, part, by)?;
             let to = wanted_state(&said, unit)?;
             legal(unit, to, Actor::Executor)?;
@@ -168,7 +170,7 @@ fn act(
             }
             WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Move, to, now) }
         }
-        "work.artifact" => {
+        EventType::WorkArtifact => {
             let executor = executes(unit, part, by)?;
             let to = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
             legal(unit, to, Actor::Executor)?;
@@ -179,9 +181,10 @@ fn act(
             if part != Part::Requester {
                 return Err(not_yours(unit, part, "its requester").into());
             }
-            let (act, to) = match kind {
-                "work.cancel" => (WorkAct::Move, WorkState::Canceled),
-                _ => (WorkAct::Answer, WorkState::Working),
+            let (act, to) = if kind == EventType::WorkCancel {
+                (WorkAct::Move, WorkState::Canceled)
+            } else {
+                (WorkAct::Answer, WorkState::Working)
             };
             legal(unit, to, Actor::Requester)?;
             mark(no, unit, act, to, now)

@@ -5,7 +5,7 @@
 
 use super::Visibility;
 use crate::json;
-use crate::{Millis, Seq, limits};
+use crate::{EventType, Millis, Seq, limits};
 
 /// The nine fields of an event about to be built.
 #[derive(Debug, Clone, Copy)]
@@ -219,6 +219,10 @@ impl Event {
     pub fn kind(&self) -> &str {
         let [id, kind, ..] = self.ends;
         self.part(id, kind)
+    }
+    /// Event type, to be matched on.
+    pub fn event_type(&self) -> EventType<'_> {
+        EventType::of(self.kind())
     }
     /// Canonical source address.
     pub fn source(&self) -> &str {

@@ -4,7 +4,8 @@
 //! left to it. Reading the envelope was a third of what a published event cost the server. An event that begins with the
 //! very bytes of one that was read before is read from its payload on.
 
-use super::{TEXT_MEMBERS, Visibility, is_event_type};
+use super::{TEXT_MEMBERS, Visibility};
+use crate::event_type::is_event_type;
 use crate::{EventId, limits};
 
 /// Nesting beyond this is left to the full parser.

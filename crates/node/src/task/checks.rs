@@ -18,7 +18,7 @@ use rialto_engine::mods::external::verdict::{Said, Verdict};
 use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{Mode, Runs};
 use rialto_engine::{Caller, Clock, MemberId, bugs};
-use rialto_model::{Envelope, ErrorCode, Event, EventParts, Fault, Millis, Seq, Visibility, json, limits};
+use rialto_model::{Envelope, ErrorCode, Event, EventParts, EventType, Fault, Millis, Seq, Visibility, json, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -201,7 +201,7 @@ impl Task {
     /// Shows a mod an event that is none, to hear whether it answers.
     fn probe(&mut self, name: &str, runs: Runs, now: Clock) {
         let event = serde_json::json!({
-            "id": self.own_id(now), "type": "rialto.mod.probe", "source": "core", "target": format!("mod/{name}"),
+            "id": self.own_id(now), "type": EventType::ModProbe.as_str(), "source": "core", "target": format!("mod/{name}"),
             "payload": {}, "metadata": { "ephemeral": true }, "timestamp": self.engine.state.stamp(now.wall),
             "network": &*self.shared.id, "visibility": Visibility::ModOnly.as_str(),
         });
@@ -296,7 +296,7 @@ impl Task {
             0,
             &EventParts {
                 id: &id,
-                kind: "rialto.mod.check",
+                kind: EventType::ModCheck.as_str(),
                 source: "core",
                 target: &target,
                 payload: &payload,

@@ -13,7 +13,7 @@ use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Question, Resume, Se
 use rialto_engine::mods::external::Chain;
 use rialto_engine::{Caller, Clock, Effect, MemberId, Principal, Route, StreamKey};
 use rialto_identity::{Secret, sha256};
-use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, Fault, Visibility, limits};
+use rialto_model::{Address, Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Visibility, limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(super) enum Detour {
 }
 
 /// Requests that are answered with lists or content.
-fn reads_much(kind: &str) -> bool {
-    matches!(kind, "network.agent.discover" | "network.resource.discover" | "network.resource.read")
+fn reads_much(kind: EventType<'_>) -> bool {
+    matches!(kind, EventType::AgentDiscover | EventType::ResourceDiscover | EventType::ResourceRead)
 }
 
 /// The refusal of a request that does not fit into the answer to its batch.
@@ -77,6 +77,7 @@ impl Task {
 
     /// Decides one text. A stream's connection is named.
     #[allow(clippy::too_many_arguments, reason = "who says what, and what is known of it")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other type is an event to be decided")]
     pub(super) fn frame(
         &mut self,
         caller: &Arc<Caller>,
@@ -98,12 +99,13 @@ impl Task {
             }
             Err(unreadable) => return Ok(self.answered(unreadable.id, Err(unreadable.fault))),
         };
-        let joins = envelope.kind == "network.agent.join";
+        let kind = envelope.event_type();
+        let joins = kind == EventType::AgentJoin;
         if let Some(waits) = connection.and_then(|c| self.joining.get(&c)).filter(|waits| resumed != Some(*waits)) {
             return Err(Box::new(Detour::Behind(waits.clone())));
         }
         if connection.is_some() && joined.stream.is_none() && !joins {
-            if envelope.kind == "network.ping" {
+            if kind == EventType::Ping {
                 let pong = self.early_pong(&envelope, now);
                 return Ok(Answered { silent: true, ..self.answered(None, Ok(pong)) });
             }
@@ -112,10 +114,10 @@ impl Task {
             return Ok(self.answered(envelope.id.as_deref().map(str::to_owned), Err(first)));
         }
         let caller = if joined.stream.is_some() && !joins { joined } else { caller.as_ref() };
-        match envelope.kind.as_ref() {
-            "network.event.ack" => return self.ack_frame(caller, &envelope, resumed, now),
+        match kind {
+            EventType::EventAck => return self.ack_frame(caller, &envelope, resumed, now),
             // A mod's word is not kept waiting by what the mod's server sends.
-            "network.mod.verdict" => return Ok(self.verdict_frame(caller, &envelope, now)),
+            EventType::ModVerdict => return Ok(self.verdict_frame(caller, &envelope, now)),
             _ => {}
         }
         if !self.lanes.is_empty() {
@@ -128,9 +130,9 @@ impl Task {
                 return Err(Box::new(Detour::Behind(source)));
             }
         }
-        match envelope.kind.as_ref() {
-            "network.events.query" => self.query_frame(caller, &envelope, answers, now),
-            "network.agent.join" => self.join_frame(caller, &envelope, text, answers, now),
+        match kind {
+            EventType::EventsQuery => self.query_frame(caller, &envelope, answers, now),
+            EventType::AgentJoin => self.join_frame(caller, &envelope, text, answers, now),
             kind if reads_much(kind) => self.reading_frame(caller, &envelope, text, answers, now),
             _ => self.event_frame(caller, &envelope, text, answers, now),
         }
@@ -168,7 +170,7 @@ impl Task {
     /// Whose event this is, as far as its order goes.
     fn source(&self, caller: &Caller, envelope: &Envelope<'_>, now: Clock) -> Result<Source, Fault> {
         let said = envelope.source.as_deref();
-        if envelope.kind != "network.agent.join" {
+        if envelope.event_type() != EventType::AgentJoin {
             let principal = self.engine.state.principal(caller, said, now)?;
             if let Principal::Member(id) = principal {
                 return Ok(Source::Member(id));
@@ -211,7 +213,7 @@ impl Task {
             Ok(seen) => seen,
             Err(fault) => return Ok(self.answered(id(), Err(fault))),
         };
-        let secret = match self.invitation_secret(&envelope.kind) {
+        let secret = match self.invitation_secret(envelope.event_type()) {
             Ok(secret) => secret,
             Err(fault) => return Ok(self.answered(id(), Err(fault))),
         };
@@ -257,8 +259,8 @@ impl Task {
     }
 
     /// A fresh secret for an event that invites somebody: the engine gets its hash, the sender the secret itself.
-    fn invitation_secret(&self, kind: &str) -> Result<Option<Secret>, Fault> {
-        if kind != rialto_engine::invites::CREATED {
+    fn invitation_secret(&self, kind: EventType<'_>) -> Result<Option<Secret>, Fault> {
+        if kind != EventType::InvitationCreated {
             return Ok(None);
         }
         self.host.secret().map(Some).map_err(|error| {
@@ -428,7 +430,7 @@ impl Task {
             0,
             &EventParts {
                 id: &own,
-                kind: "network.event.ack",
+                kind: EventType::EventAck.as_str(),
                 source: &source,
                 target: sender.as_str(),
                 payload: &envelope.payload,
@@ -620,7 +622,7 @@ impl Task {
             0,
             &EventParts {
                 id: &id,
-                kind: "network.pong",
+                kind: EventType::Pong.as_str(),
                 source: "core",
                 target: "core",
                 payload: &payload.to_string(),

@@ -1,7 +1,7 @@
 //! Events that mods send: from `mod/{name}`, past every mod but their own (OpenAgents sheet, section 9.2).
 
 use super::owed::OwedMark;
-use super::shape::{Fixed, Shape, is_core};
+use super::shape::{Fixed, Shape};
 use super::verdict::Changes;
 use super::{Chain, Mode, Sender, Step, addressee, ask, guards, is_mail, mail, mods, transformed};
 use crate::emit::{Laid, lay};
@@ -12,6 +12,7 @@ use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::server_events::signal_id;
 use crate::state::State;
+use rialto_model::event_type::Namespace;
 use rialto_model::metadata::Metadata;
 use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault};
 use std::borrow::Cow;
@@ -36,8 +37,8 @@ pub struct ModEvent<'a> {
 
 /// Checks what any event of a mod has to keep to.
 fn checked<'d>(state: &'d State, envelope: &'d Envelope<'_>, metadata: &Metadata<'_>) -> Result<Laid<'d>, Fault> {
-    let kind = envelope.kind.as_ref();
-    if is_core(kind) || kind.starts_with("work.") || metadata.get("work").is_some() {
+    let kind = envelope.event_type();
+    if kind.is_reserved() || kind.namespace() == Namespace::Work || metadata.get("work").is_some() {
         return Err(Fault::new(ErrorCode::ReservedType, format!("mods may not send {kind}")).field("type"));
     }
     let laid = lay(state, kind, &envelope.target, envelope.visibility, metadata, None)?;

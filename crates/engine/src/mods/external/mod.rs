@@ -19,7 +19,7 @@ use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use rialto_model::address::Entity;
 use rialto_model::metadata::Metadata;
-use rialto_model::{Address, ErrorCode, Fault, Millis, Role, Seq, limits};
+use rialto_model::{Address, ErrorCode, EventType, Fault, Millis, Role, Seq, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shape::{Fixed, Shape};
@@ -202,8 +202,9 @@ impl<'s> Sender<'s> {
 }
 
 /// Types no mod is asked about: what a mod answers with, and what must be possible while one does not answer.
-pub(crate) fn is_exempt(kind: &str) -> bool {
-    matches!(kind, "network.ping" | "network.event.ack" | "network.mod.verdict" | "network.agent.leave")
+pub(crate) fn is_exempt(kind: EventType<'_>) -> bool {
+    use EventType::*;
+    matches!(kind, Ping | EventAck | ModVerdict | AgentLeave)
 }
 
 /// How far an event has come on its way through the transforms.
@@ -562,7 +563,7 @@ fn mail(
 /// Shows a decided event to the external observers.
 pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str, Chain)>, fx: &mut Effects) {
     let event = &record.event;
-    if is_exempt(event.kind()) || event.target().starts_with("mod/") {
+    if is_exempt(event.event_type()) || event.target().starts_with("mod/") {
         return;
     }
     let observers = state

@@ -1,7 +1,7 @@
 //! An event as external mods see it and may change it.
 
 use super::verdict::Changes;
-use rialto_model::{Millis, Visibility, json};
+use rialto_model::{EventType, Millis, Visibility, json};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -74,7 +74,7 @@ impl Shape<'_> {
             Some(said) => Some(Visibility::from_wire(said).ok_or("no such visibility")?),
         };
         let kind = changes.kind.as_deref().unwrap_or(&self.kind);
-        if kind != self.kind && [kind, self.kind.as_ref()].into_iter().any(is_core) {
+        if kind != self.kind && [kind, self.kind.as_ref()].into_iter().any(|kind| EventType::of(kind).is_reserved()) {
             return Err(format!("{} cannot become {kind}", self.kind));
         }
         let raw = |said: &'_ Option<Box<RawValue>>, own: &str| said.as_ref().map_or(own, |raw| raw.get()).to_owned();
@@ -87,11 +87,6 @@ impl Shape<'_> {
         };
         Ok(shape.sent(fixed))
     }
-}
-
-/// Types that are the network's own.
-pub(crate) fn is_core(kind: &str) -> bool {
-    kind.starts_with("network.") || kind.starts_with("rialto.")
 }
 
 fn push_name(out: &mut String, name: &str) {

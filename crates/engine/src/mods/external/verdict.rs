@@ -86,7 +86,7 @@ impl Verdict {
 
 /// Dotted lower-case words.
 fn is_code(text: &str) -> bool {
-    text.len() <= CODE_CHARS_MAX && rialto_model::event::is_event_type(text)
+    text.len() <= CODE_CHARS_MAX && rialto_model::event_type::is_event_type(text)
 }
 
 #[cfg(test)]

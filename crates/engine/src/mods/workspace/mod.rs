@@ -16,17 +16,14 @@ use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
+use rialto_model::event_type::Namespace;
 use rialto_model::metadata::Metadata;
-use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Its name.
 pub(crate) const NAME: &str = "workspace";
-/// A message.
-pub(crate) const POSTED: &str = "workspace.message.posted";
-/// What somebody is doing.
-const STATUS: &str = "workspace.message.status";
 /// Nobody is meant: an empty list would wake everybody in older clients.
 pub(crate) const NO_RESPONSE: &str = "__no_response__";
 /// Agent messages in a row after which nobody is asked to answer, unless the mod says otherwise.
@@ -35,26 +32,26 @@ const LOOP_LIMIT: u64 = 20;
 const STATUS_TTL_S: u64 = 86_400;
 
 /// The mod, if it is loaded and looks at events of this type.
-pub(crate) fn active<'s>(state: &'s State, kind: &str) -> Option<&'s ModConfig> {
-    let is_ours = kind.starts_with("workspace.");
-    state.workspace().filter(|m| is_ours && m.intercepts(kind))
+pub(crate) fn active<'s>(state: &'s State, kind: EventType<'_>) -> Option<&'s ModConfig> {
+    let is_ours = kind.namespace() == Namespace::Workspace;
+    state.workspace().filter(|m| is_ours && m.intercepts(kind.as_str()))
 }
 
 /// Whether the event goes to who is there and is forgotten, although it does not say so.
-pub(crate) fn is_ephemeral(state: &State, kind: &str) -> bool {
-    kind == STATUS && active(state, kind).is_some()
+pub(crate) fn is_ephemeral(state: &State, kind: EventType<'_>) -> bool {
+    kind == EventType::MessageStatus && active(state, kind).is_some()
 }
 
 /// Whether the mod writes into the metadata of this event.
 pub(crate) fn rewrites(state: &State, draft: &Draft<'_, '_>) -> bool {
-    let kind = draft.envelope.kind.as_ref();
-    let posted = kind == POSTED && matches!(draft.route.stream, Some(StreamKey::Channel(_)));
+    let kind = draft.kind;
+    let posted = kind == EventType::MessagePosted && matches!(draft.route.stream, Some(StreamKey::Channel(_)));
     posted && active(state, kind).is_some() || acts(state, draft)
 }
 
 /// Where an event of the mod goes that a plain one could not go to.
-pub(crate) fn resolve(state: &State, kind: &str, target: &Address) -> Option<Option<StreamKey>> {
-    if !kind.starts_with("workspace.") || target.is_foreign() {
+pub(crate) fn resolve(state: &State, kind: EventType<'_>, target: &Address) -> Option<Option<StreamKey>> {
+    if kind.namespace() != Namespace::Workspace || target.is_foreign() {
         return None;
     }
     if let Entity::Channel(name) = target.entity() {
@@ -77,17 +74,19 @@ enum Act {
 }
 
 fn act_of(state: &State, draft: &Draft<'_, '_>) -> Option<Act> {
-    let kind = draft.envelope.kind.as_ref();
+    let kind = draft.kind;
     if invites::is_about(state, kind) {
         return Some(Act::Invite);
     }
-    if !kind.starts_with("workspace.session.") || !draft.target.starts_with("channel/session-") {
+    if !matches!(kind, EventType::SessionCreated | EventType::SessionUpdated)
+        || !draft.target.starts_with("channel/session-")
+    {
         return None;
     }
     active(state, kind)?;
     match (kind, draft.route.stream) {
-        (sessions::CREATED, None) => Some(Act::Create),
-        (sessions::UPDATED, Some(StreamKey::Channel(id))) => Some(Act::Update(id)),
+        (EventType::SessionCreated, None) => Some(Act::Create),
+        (EventType::SessionUpdated, Some(StreamKey::Channel(id))) => Some(Act::Update(id)),
         _ => None,
     }
 }
@@ -132,8 +131,10 @@ pub(crate) struct Message<'s> {
 
 /// Reads a message before anything is decided about it; what it answers may have to be looked up first.
 pub(crate) fn message<'s>(state: &'s State, draft: &Draft<'_, '_>) -> Result<Option<Message<'s>>, Stop> {
-    let kind = draft.envelope.kind.as_ref();
-    let Some(config) = (kind == POSTED).then(|| active(state, kind)).flatten() else { return Ok(None) };
+    let kind = draft.kind;
+    let Some(config) = (kind == EventType::MessagePosted).then(|| active(state, kind)).flatten() else {
+        return Ok(None);
+    };
     // A short message to one member is none of the mod's concern unless it says what sort it is: it is not parsed.
     let payload = draft.envelope.payload.as_ref();
     let in_channel = matches!(draft.route.stream, Some(StreamKey::Channel(_)));

@@ -15,13 +15,9 @@ use crate::server_events::mod_event;
 use crate::shares::Maker;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::channel::ChannelStatus;
-use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
 
-/// There is a new session.
-pub(crate) const CREATED: &str = "workspace.session.created";
-/// A session says something else of itself.
-pub(crate) const UPDATED: &str = "workspace.session.updated";
 /// Characters of a title made from a message.
 const AUTO_TITLE_CHARS_MAX: usize = 60;
 /// Days a session may rest before it is archived, unless the mod says otherwise.
@@ -40,7 +36,15 @@ fn session_id(name: &str) -> Option<&str> {
     name.strip_prefix("session-").filter(|id| !id.is_empty())
 }
 
-fn says(state: &State, kind: &str, channel: ChannelId, name: &str, payload: &Value, now: Clock, fx: &mut Effects) {
+fn says(
+    state: &State,
+    kind: EventType<'_>,
+    channel: ChannelId,
+    name: &str,
+    payload: &Value,
+    now: Clock,
+    fx: &mut Effects,
+) {
     if active(state, kind).is_some() && is_session(name) {
         mod_event(state, "workspace", kind, (channel, name), payload, now, fx);
     }
@@ -57,7 +61,7 @@ pub(crate) fn began(state: &State, made: &Made, titled: bool, now: Clock, fx: &m
             no_resume_from: false,
         });
     }
-    says(state, CREATED, made.id, &made.name, &told(state, made), now, fx);
+    says(state, EventType::SessionCreated, made.id, &made.name, &told(state, made), now, fx);
 }
 
 /// The payload of `workspace.session.created`.
@@ -223,7 +227,7 @@ pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &m
     if let (true, Some(map)) = (auto, payload.as_object_mut()) {
         map.insert("auto_title".into(), json!(true));
     }
-    says(state, UPDATED, id, &name, &payload, now, fx);
+    says(state, EventType::SessionUpdated, id, &name, &payload, now, fx);
     wish.apply(id, here, auto, fx);
     Ok(json!({ "channel": format!("channel/{name}") }))
 }
@@ -268,14 +272,14 @@ pub(crate) fn untitled(state: &State, channel: ChannelId, now: Clock, fx: &mut E
     let Some(here) = state.channel(channel) else { return };
     let payload =
         json!({ "session_id": session_id(&here.name), "changes": { "title": here.name }, "auto_title": true });
-    says(state, UPDATED, channel, &here.name, &payload, now, fx);
+    says(state, EventType::SessionUpdated, channel, &here.name, &payload, now, fx);
 }
 
 /// A session has the title its first message gave it.
 pub(crate) fn titled(state: &State, channel: ChannelId, title: String, now: Clock, fx: &mut Effects) {
     let Some(here) = state.channel(channel) else { return };
     let payload = json!({ "session_id": session_id(&here.name), "changes": { "title": title }, "auto_title": true });
-    says(state, UPDATED, channel, &here.name, &payload, now, fx);
+    says(state, EventType::SessionUpdated, channel, &here.name, &payload, now, fx);
     fx.change(Change::ChannelSet {
         channel,
         title: Some(title),
@@ -287,10 +291,10 @@ pub(crate) fn titled(state: &State, channel: ChannelId, title: String, now: Cloc
 
 /// Archives sessions nobody has written in for long, now and then. Starred ones stay.
 pub(crate) fn archive(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
-    let Some(config) = active(state, UPDATED) else { return };
+    let Some(config) = active(state, EventType::SessionUpdated) else { return };
     let days = config.config.get("auto_archive_days").and_then(Value::as_u64).unwrap_or(ARCHIVE_DAYS);
     // Where history keeps no messages, nobody knows when a session was last used.
-    let known = persistence::keeps(state, super::POSTED);
+    let known = persistence::keeps(state, EventType::MessagePosted.as_str());
     let due = live.archived_at.is_none_or(|at| now.steady >= at.saturating_add(ARCHIVE_EVERY_MS));
     if days == 0 || !known || !due {
         return;
@@ -308,18 +312,18 @@ pub(crate) fn archive(state: &State, live: &mut Live, now: Clock, fx: &mut Effec
         .filter(|(id, c)| rests(*id, c));
     for (channel, here) in resting.take(ARCHIVED_AT_ONCE_MAX) {
         let payload = json!({ "session_id": session_id(&here.name), "changes": { "status": "archived" } });
-        says(state, UPDATED, channel, &here.name, &payload, now, fx);
+        says(state, EventType::SessionUpdated, channel, &here.name, &payload, now, fx);
         fx.change(Change::ChannelStatus { channel, status: ChannelStatus::Archived });
     }
 }
 
 /// Where an event about a session goes that a plain one could not go to: a session to be made, or an archived one.
-pub(super) fn resolve(state: &State, kind: &str, name: &str) -> Option<Option<StreamKey>> {
+pub(super) fn resolve(state: &State, kind: EventType<'_>, name: &str) -> Option<Option<StreamKey>> {
     let known = state.channel_id(name);
     let status = known.and_then(|id| state.channel(id)).map(|c| c.status);
     match (kind, status) {
-        (CREATED, None) => Some(None),
-        (UPDATED, Some(ChannelStatus::Archived)) => Some(known.map(StreamKey::Channel)),
+        (EventType::SessionCreated, None) => Some(None),
+        (EventType::SessionUpdated, Some(ChannelStatus::Archived)) => Some(known.map(StreamKey::Channel)),
         _ => None,
     }
 }
