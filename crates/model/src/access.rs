@@ -8,9 +8,11 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
@@ -165,11 +167,19 @@ impl Rule {
         found.then(|| canonical(terms))
     }
 
-    /// The canonical form on the wire: a string, or an array of two or more.
-    pub fn to_json(&self) -> Value {
+    /// As members see it, canonical.
+    pub fn view(&self) -> RuleView {
         match &*self.0 {
-            [term] => Value::from(term.to_string()),
-            terms => Value::from(terms.iter().map(Term::to_string).collect::<Vec<_>>()),
+            [term] => RuleView::One(term.to_string()),
+            terms => RuleView::Any(terms.iter().map(Term::to_string).collect()),
+        }
+    }
+
+    /// The canonical form as JSON.
+    pub fn to_json(&self) -> Value {
+        match self.view() {
+            RuleView::One(term) => term.into(),
+            RuleView::Any(terms) => terms.into(),
         }
     }
 }
@@ -349,8 +359,18 @@ impl<'de> Deserialize<'de> for Rule {
     }
 }
 
+/// A rule in its canonical form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RuleView {
+    /// One term.
+    One(String),
+    /// Whoever passes one of these passes; nobody if there is none.
+    Any(Vec<String>),
+}
+
 /// What can be done with a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
     /// See that it exists, and its content.
@@ -486,8 +506,8 @@ impl Permissions {
     }
 
     /// The rules that mean something for this kind, as members see them.
-    pub fn to_json(&self, kind: ResourceKind) -> Value {
+    pub fn view(&self, kind: ResourceKind) -> BTreeMap<Operation, RuleView> {
         let rules = Operation::ALL.into_iter().filter(|op| op.applies_to(kind));
-        Value::Object(rules.map(|op| (op.as_str().to_owned(), self.rule(op).to_json())).collect())
+        rules.map(|op| (op, self.rule(op).view())).collect()
     }
 }

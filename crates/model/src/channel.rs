@@ -1,9 +1,10 @@
 //! Channels: rooms inside a network.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Life of a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelStatus {
     /// In use.

@@ -2,6 +2,7 @@
 //!
 //! Every face maps [`ErrorCode`] in one exhaustive table of its own; [`ErrorKind`] serves logs and exit codes only.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -195,6 +196,25 @@ pub struct Fault {
     pub verdict: Option<Verdict>,
 }
 
+/// A refusal as it is shown: the payload of `network.event.error` and the `error` member of HTTP answers.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ErrorView {
+    /// The registry's code, or a guard's own dotted one.
+    pub code: String,
+    /// What is wrong, for people.
+    pub message: String,
+    /// Id of the event it is about, if that could be read.
+    pub event_id: Option<String>,
+    /// Whether the same may be accepted later.
+    pub retryable: bool,
+    /// The mod that refused, if one did.
+    #[serde(rename = "mod", skip_serializing_if = "Option::is_none")]
+    pub by_mod: Option<Box<str>>,
+    /// Machine-readable details; `field` names the offending member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
 /// Findings about work units that other protocols name apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -272,20 +292,21 @@ impl Fault {
         self.custom_code.as_deref().unwrap_or_else(|| self.code.as_str())
     }
 
+    /// What is shown of it, with the id of the event it is about.
+    pub fn view(&self, event_id: Option<&str>) -> ErrorView {
+        ErrorView {
+            code: self.wire_code().to_owned(),
+            message: self.message.clone(),
+            event_id: event_id.map(str::to_owned),
+            retryable: self.code.retryable(),
+            by_mod: self.by_mod.clone(),
+            details: self.details.as_deref().cloned(),
+        }
+    }
+
     /// The payload of `network.event.error`, also the `error` member of HTTP answers.
     pub fn payload(&self, event_id: Option<&str>) -> Value {
-        let mut out = serde_json::json!({
-            "code": self.wire_code(), "message": self.message, "event_id": event_id, "retryable": self.code.retryable(),
-        });
-        if let Some(map) = out.as_object_mut() {
-            if let Some(name) = &self.by_mod {
-                map.insert("mod".into(), Value::from(name.as_ref()));
-            }
-            if let Some(details) = &self.details {
-                map.insert("details".into(), details.as_ref().clone());
-            }
-        }
-        out
+        serde_json::to_value(self.view(event_id)).unwrap_or_default()
     }
 }
 

@@ -10,12 +10,15 @@ pub use plain::Beginning;
 
 use crate::json;
 use crate::{ErrorCode, EventType, Fault, limits};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Who may see an event (sheet section 4.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Visibility {
     /// Any member.

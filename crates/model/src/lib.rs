@@ -16,8 +16,10 @@ pub mod json;
 pub mod limits;
 pub mod member;
 pub mod metadata;
+pub mod mods;
 pub mod network;
 pub mod trace;
+pub mod view;
 pub mod work;
 
 pub use address::{Address, NetworkId};

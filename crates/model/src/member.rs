@@ -1,9 +1,10 @@
 //! Members of a network: their roles and what the roster says of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a member may do (sheet section 1.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Coordinates: may also manage channels and members.
@@ -41,7 +42,7 @@ pub enum Receive {
 }
 
 /// What a member says of itself, shown in the roster.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the sheet's own names")]
 pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,13 @@
 //! A network's own properties: access policy, delivery, status, durability (sheet section 1.1).
 
 use crate::{Millis, Role};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant,)* }
         impl $name {
             /// The name on the wire.
@@ -113,7 +114,7 @@ impl Default for Names {
 }
 
 /// Settings of a network that an operator may change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the sheet's own names, section 1.1")]
 pub struct Settings {
     pub name: String,

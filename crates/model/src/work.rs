@@ -1,9 +1,10 @@
 //! The states of a work unit and who may move it: one table for every door (A2A tasks, AGH work, tool calls).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a work unit is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkState {
     /// Asked for; nobody has begun.
@@ -22,6 +23,21 @@ pub enum WorkState {
     Canceled,
     /// Refused by the executor.
     Rejected,
+}
+
+/// What a work unit is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnitKind {
+    /// A request in words.
+    #[default]
+    Work,
+    /// A tool that is invoked.
+    Tool,
+    /// A resource its owner is asked for.
+    Read,
+    /// A resource its owner is asked to change.
+    Update,
 }
 
 /// Who moves a unit.

@@ -41,7 +41,7 @@ const KNOWS_ALL: [&str; 2] = ["rialto-cli", SIM];
 
 /// Everything the pure rooms may depend on by name.
 const PURE: [(&str, &[&str]); 2] = [
-    ("rialto-model", &["itoa", "serde", "serde_json", "thiserror", "unicode-normalization"]),
+    ("rialto-model", &["itoa", "schemars", "serde", "serde_json", "thiserror", "unicode-normalization"]),
     (
         "rialto-engine",
         &[

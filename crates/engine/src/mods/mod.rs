@@ -13,8 +13,9 @@ pub mod persistence;
 pub mod rate_limiter;
 pub mod workspace;
 
-pub use external::{OnError, Runs};
+pub use external::Runs;
 pub(crate) use loaded::Loaded;
+pub use rialto_model::mods::{Mode, OnError};
 
 use crate::glob;
 use crate::input::Clock;
@@ -24,34 +25,6 @@ use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// What a mod may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// May refuse.
-    Guard,
-    /// May change.
-    Transform,
-    /// May look.
-    Observe,
-}
-
-impl Mode {
-    /// Its name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Guard => "guard",
-            Mode::Transform => "transform",
-            Mode::Observe => "observe",
-        }
-    }
-
-    /// The mode of this name.
-    pub fn from_wire(text: &str) -> Option<Mode> {
-        [Mode::Guard, Mode::Transform, Mode::Observe].into_iter().find(|mode| mode.as_str() == text)
-    }
-}
 
 /// The mods of this build.
 pub const STANDARD: &[&str] =

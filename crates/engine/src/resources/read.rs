@@ -79,7 +79,9 @@ impl State {
             "your_permissions": yours,
         });
         let Some(map) = out.as_object_mut() else { return out };
-        let rules = yours.contains(&"admin").then(|| self.permissions(r).to_json(r.kind));
+        let rules = yours
+            .contains(&"admin")
+            .then(|| serde_json::to_value(self.permissions(r).view(r.kind)).unwrap_or_default());
         let optional = [
             ("schema", r.schema.clone()),
             ("content_type", r.content_type.as_deref().map(Value::from)),

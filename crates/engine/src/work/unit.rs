@@ -3,27 +3,13 @@
 use crate::input::Content;
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Index, MemberId, State};
+pub use rialto_model::work::UnitKind;
 use rialto_model::{Event, Millis, Seq, WorkState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A unit by its number in this network; numbers are never used again.
 pub type UnitNo = u32;
-
-/// What a unit is about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnitKind {
-    /// A request in words.
-    #[default]
-    Work,
-    /// A tool that is invoked.
-    Tool,
-    /// A resource its owner is asked for.
-    Read,
-    /// A resource its owner is asked to change.
-    Update,
-}
 
 /// Where a unit lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

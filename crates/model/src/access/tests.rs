@@ -147,9 +147,9 @@ fn operations_by_kind() {
     assert_eq!(of(ResourceKind::Tool), ["read", "invoke", "admin"]);
     assert_eq!(of(ResourceKind::File), ["read", "write", "admin"]);
     assert_eq!(of(ResourceKind::Context), ["read", "write", "admin"]);
-    let shown = Permissions::default().to_json(ResourceKind::Tool);
+    let shown = serde_json::to_value(Permissions::default().view(ResourceKind::Tool)).unwrap();
     assert_eq!(shown, json!({"read": "network", "invoke": "network", "admin": "owner"}));
-    let shown = Permissions::default().to_json(ResourceKind::File);
+    let shown = serde_json::to_value(Permissions::default().view(ResourceKind::File)).unwrap();
     assert_eq!(shown, json!({"read": "network", "write": "owner", "admin": "owner"}));
 }
 

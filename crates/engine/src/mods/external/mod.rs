@@ -19,6 +19,7 @@ use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use rialto_model::address::Entity;
 use rialto_model::metadata::Metadata;
+use rialto_model::mods::OnError;
 use rialto_model::{Address, ErrorCode, EventType, Fault, Millis, Role, Seq, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -53,32 +54,6 @@ impl Runs {
     /// Whether it runs in the node.
     pub fn is_builtin(&self) -> bool {
         *self == Runs::Builtin
-    }
-}
-
-/// What becomes of an event when a transform fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnError {
-    /// It goes on as it was before that mod.
-    #[default]
-    Skip,
-    /// It is refused.
-    Reject,
-}
-
-impl OnError {
-    /// Its name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnError::Skip => "skip",
-            OnError::Reject => "reject",
-        }
-    }
-
-    /// The policy of this name.
-    pub fn from_wire(text: &str) -> Option<OnError> {
-        [OnError::Skip, OnError::Reject].into_iter().find(|policy| policy.as_str() == text)
     }
 }
 
