@@ -61,8 +61,9 @@ fn local_target(state: &State, target: &str) -> Result<Address, Fault> {
 pub(crate) fn check_type(state: &State, kind: EventType<'_>, target: &str) -> Result<(), Fault> {
     use EventType::*;
     let reserved = || {
-        let text =
-            format!("{kind} is not a type that clients may send: network.* has a fixed list, rialto.* is the node's own");
+        let text = format!(
+            "{kind} is not a type that clients may send: network.* has a fixed list, rialto.* is the node's own"
+        );
         Fault::new(ErrorCode::ReservedType, text).field("type")
     };
     let elsewhere =

@@ -48,7 +48,7 @@ fn asked_done_and_told() {
     );
     assert_eq!((&show["context"], &show["deadline_ms"]), (&json!("c1"), &json!(600_000)));
     assert_eq!(show["events"][0]["event"]["payload"]["content"], "please");
-    node.line("work new bob again --id report --as alice").fails(5, "another unit");
+    node.line("work new bob again --id report --as alice").fails(5, "another work unit");
 
     let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
     assert!(watch.line().contains("submitted"));
@@ -141,7 +141,7 @@ fn refusals_have_their_exits() {
     run(&["work", "watch", &id, "--as", "bob"]).fails(5, "was canceled");
 
     node.line("work new nobody please --as alice").fails(3, "unknown_target");
-    node.line("work new alice please --as alice").fails(2, "somebody else");
+    node.line("work new alice please --as alice").fails(2, "another member");
     node.line("work new core please --skill knitting --as alice").fails(3, "knitting");
     node.line("work new bob please --deadline soon --as alice").fails(2, "span");
     node.line("work new bob please --deadline 10ms --as alice").fails(2, "deadline_ms");
