@@ -74,9 +74,9 @@ impl State {
                 ));
             }
             let claimed = claimed.or(named.as_deref());
-            // A token for one name speaks as its member beside that member's sessions.
+            // A token for one name speaks as its member beside that member's sessions; not as one who lives elsewhere, who gives way to a join.
             let own = claimed.filter(|_| named.is_some()).and_then(|address| self.named_or_twin(address));
-            if let Some(id) = own.filter(|id| self.member(*id).is_some_and(|m| !m.removed)) {
+            if let Some(id) = own.filter(|id| self.member(*id).is_some_and(|m| !m.removed && m.via.is_none())) {
                 return Ok(Principal::Member(id));
             }
             return self.by_token(claimed, Some(token.label.clone()));

@@ -9,7 +9,7 @@
 )]
 
 use rialto_model::limits::{CARRIED_MEMBERS_MAX, CARRIED_UNACKED_MAX, CARRIED_WINDOW};
-use rialto_model::network::{Policy, Preset};
+use rialto_model::network::{Policy, Preset, Token};
 use rialto_model::{ErrorCode, FaceName};
 use rialto_node::clock::DrivenClock;
 use rialto_node::command::Look;
@@ -246,6 +246,20 @@ async fn names_of_members_here_are_not_taken_and_give_way() {
     assert_eq!(answers.unwrap()[0].result.as_ref().unwrap_err().code, ErrorCode::SourceMismatch);
     let own = rialto_node::Query { view: Some(rialto_node::View::Inbox), ..Default::default() };
     assert!(network.query(&bob, &own).await.unwrap().events.is_empty(), "mail of the carried member is not bob's");
+
+    // A token for the name of a carried member does not speak as who lives elsewhere: its holder joins, and has the name then.
+    carried.bring(&outsider("agent:eve")).await.unwrap();
+    let bearer = sha256("a token for eve");
+    let token = Token { agent: Some("eve".to_owned()), ..Token::whole("eve", bearer, 0) };
+    network.admin(AdminOp::AddToken(token)).await.unwrap();
+    let eve = Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() });
+    let event = json!({ "type": "app.note", "source": "agent:eve", "target": "agent:alice" }).to_string();
+    let answers = network.emit(&eve, event.clone().into()).await.unwrap();
+    assert_eq!(answers[0].result.as_ref().unwrap_err().code, ErrorCode::Unauthenticated);
+    let frame = json!({ "type": "network.agent.join", "source": "agent:eve", "target": "core" }).to_string();
+    network.emit(&eve, frame.into()).await.unwrap()[0].result.as_ref().unwrap();
+    assert!(matches!(next(&mut carried).await, CarriedNews::Gone { recipient } if *recipient == *"agent:eve"));
+    network.emit(&eve, event.into()).await.unwrap()[0].result.as_ref().unwrap();
 
     // The operator removes a carried member: the face hears of it.
     carried.bring(&outsider("agent:carl")).await.unwrap();
