@@ -158,7 +158,7 @@ impl End {
     }
 
     async fn send(&self, texts: Texts) -> Result<(), BenchError> {
-        let sent = self.network.emit_stream(self.connection, &self.caller, texts, &self.outbox).await;
+        let sent = self.network.session(&self.caller).emit_stream(self.connection, texts, &self.outbox).await;
         sent.map_err(|fault| BenchError::answer(fault.to_string()))
     }
 

@@ -191,7 +191,7 @@ impl HttpService {
     /// Asks a network whether it knows a session; gives the hash if it does.
     async fn ask_session(&self, network: Network, caller: Caller) -> Option<[u8; 32]> {
         let hash = caller.session.or(caller.bearer)?;
-        network.me(&Arc::new(caller)).await.ok()?;
+        network.session(&Arc::new(caller)).me().await.ok()?;
         self.proved.insert(hash);
         if let Some(standing) = &self.standing {
             standing.prove();

@@ -148,7 +148,7 @@ pub async fn page(network: &Network, caller: &Arc<Caller>, query: &Query) -> Res
     if let Some(reading) = &reading {
         reading.reserve().await?;
     }
-    let result = network.query(caller, query).await;
+    let result = network.session(caller).query(query).await;
     if let Some(reading) = reading.filter(|_| result.as_ref().is_ok_and(|page| page.events.is_empty())) {
         reading.slot().take();
     }

@@ -258,7 +258,7 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
 /// Mods that ran as processes and have no command any more. They stay: a guard must not go by a line that is missing.
 async fn forgotten(network: &Network, settings: &Settings) -> Vec<String> {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let loaded = network.look(&operator, Look::Operator(Ledger::Mods)).await.unwrap_or_default();
+    let loaded = network.session(&operator).look(Look::Operator(Ledger::Mods)).await.unwrap_or_default();
     let mods = loaded.get("mods").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
     let text = |one: &serde_json::Value, key: &str| one.get(key).and_then(|v| v.as_str()).map(str::to_owned);
     let processes = mods.iter().filter(|one| text(one, "kind").as_deref() == Some("process"));

@@ -69,7 +69,7 @@ impl World {
     async fn status(&self, address: &str) -> String {
         let operator = Arc::new(Caller { operator: true, ..Caller::default() });
         let look = Look::Discover { filter: json!({}), compat: false };
-        let roster = self.network.look(&operator, look).await.unwrap();
+        let roster = self.network.session(&operator).look(look).await.unwrap();
         let found = roster["agents"].as_array().unwrap().iter().find(|agent| agent["address"] == address).cloned();
         found.unwrap_or_else(|| panic!("{address} is not in {roster}"))["status"].as_str().unwrap().to_owned()
     }

@@ -119,7 +119,7 @@ impl Carried {
 
     /// Sends events of a member; gives one answer for each, in order, when they are committed.
     pub async fn send(&self, from: &str, texts: Texts) -> Result<Vec<Answered>, Fault> {
-        self.network.emit(&self.caller(from, 0), texts).await
+        self.network.session(&self.caller(from, 0)).emit(texts).await
     }
 
     /// Acks what the other side took, by position; gives how many there were.
@@ -177,7 +177,7 @@ impl Carried {
     }
 
     async fn emit_one(&self, caller: &Arc<Caller>, frame: String) -> Result<(), Fault> {
-        let answers = self.network.emit(caller, Texts::one(Bytes::from(frame))).await?;
+        let answers = self.network.session(caller).emit(Texts::one(Bytes::from(frame))).await?;
         match answers.into_iter().next() {
             Some(answered) => answered.result.map(drop),
             None => Err(ErrorCode::Internal.into()),

@@ -3,8 +3,9 @@
 use crate::command::{Command, Look};
 use crate::network::Network;
 use crate::query::Query;
+use crate::session::Session;
+use rialto_engine::EventRecord;
 use rialto_engine::conversations::Place;
-use rialto_engine::{Caller, EventRecord};
 use rialto_model::{Fault, Seq, limits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -36,71 +37,67 @@ fn first_line(record: &EventRecord, keys: &[&str]) -> Option<String> {
     (!short.is_empty()).then_some(short)
 }
 
-impl Network {
+impl Session {
     /// Threads of one channel or of all the caller may see, newest activity first, before a cursor.
     pub async fn threads(
         &self,
-        caller: &Arc<Caller>,
         channel: Option<String>,
         before: Option<&str>,
         limit: Option<i64>,
     ) -> Result<Value, Fault> {
-        let (before, limit) = self.listing(caller, before, limit).await?;
-        let list = self.look(caller, Look::Threads { channel, before, limit: limit + 1 }).await?;
-        self.listed(list, "threads", limit).await
+        let (before, limit) = self.listing(before, limit).await?;
+        let list = self.look(Look::Threads { channel, before, limit: limit + 1 }).await?;
+        self.network.listed(list, "threads", limit).await
     }
 
     /// One thread.
-    pub async fn thread(&self, caller: &Arc<Caller>, channel: String, thread: String) -> Result<Value, Fault> {
-        self.with_texts(self.look(caller, Look::Thread { channel, thread }).await?).await
+    pub async fn thread(&self, channel: String, thread: String) -> Result<Value, Fault> {
+        self.network.with_texts(self.look(Look::Thread { channel, thread }).await?).await
     }
 
     /// Direct rooms of the caller, newest activity first, before a cursor.
-    pub async fn rooms(&self, caller: &Arc<Caller>, before: Option<&str>, limit: Option<i64>) -> Result<Value, Fault> {
-        let (before, limit) = self.listing(caller, before, limit).await?;
-        let list = self.look(caller, Look::Rooms { before, limit: limit + 1 }).await?;
-        self.listed(list, "rooms", limit).await
+    pub async fn rooms(&self, before: Option<&str>, limit: Option<i64>) -> Result<Value, Fault> {
+        let (before, limit) = self.listing(before, limit).await?;
+        let list = self.look(Look::Rooms { before, limit: limit + 1 }).await?;
+        self.network.listed(list, "rooms", limit).await
     }
 
     /// One room.
-    pub async fn room(&self, caller: &Arc<Caller>, id: String) -> Result<Value, Fault> {
-        self.with_texts(self.look(caller, Look::Room(id)).await?).await
+    pub async fn room(&self, id: String) -> Result<Value, Fault> {
+        self.network.with_texts(self.look(Look::Room(id)).await?).await
     }
 
     /// The caller's room with another member; made if there is none.
-    pub async fn open_room(&self, caller: &Arc<Caller>, peer: String, channel: Option<String>) -> Result<Value, Fault> {
-        let caller = caller.clone();
-        let room = self.ask(|reply| Command::OpenRoom { caller, peer, channel, reply }).await??;
-        self.with_texts(room).await
+    pub async fn open_room(&self, peer: String, channel: Option<String>) -> Result<Value, Fault> {
+        let caller = self.caller.clone();
+        let room = self.network.ask(|reply| Command::OpenRoom { caller, peer, channel, reply }).await??;
+        self.network.with_texts(room).await
     }
 
     /// Puts what only the network knows into a query: the room behind an id.
-    pub async fn prepare(&self, caller: &Arc<Caller>, query: &mut Query) -> Result<(), Fault> {
+    pub async fn prepare(&self, query: &mut Query) -> Result<(), Fault> {
         if let Some(id) = query.room.take() {
-            let found = self.look(caller, Look::Room(id)).await?;
+            let found = self.look(Look::Room(id)).await?;
             query.filter.room = found.get("number").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
         }
         Ok(())
     }
 
     /// Position and size of a listing.
-    async fn listing(
-        &self,
-        caller: &Arc<Caller>,
-        before: Option<&str>,
-        limit: Option<i64>,
-    ) -> Result<(Option<Place>, usize), Fault> {
+    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<Place>, usize), Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
         let before = match before {
             Some(cursor) => match cursor.split_once('.').map(|(last, number)| (last.parse(), number.parse())) {
                 Some((Ok(last), Ok(number))) => Some((last, number)),
-                _ => self.before(caller, cursor, false).await?.map(|seq| (seq, 0)),
+                _ => self.before(cursor, false).await?.map(|seq| (seq, 0)),
             },
             None => None,
         };
         Ok((before, limit))
     }
+}
 
+impl Network {
     /// A page of at most `limit` entries, with the cursor behind it.
     async fn listed(&self, list: Value, name: &str, limit: usize) -> Result<Value, Fault> {
         let Value::Array(mut entries) = list else { return Ok(list) };

@@ -2,7 +2,8 @@
 
 use crate::command::Look;
 use crate::network::Network;
-use rialto_engine::{AdminOp, Caller, EventRecord};
+use crate::session::Session;
+use rialto_engine::{AdminOp, EventRecord};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -26,10 +27,10 @@ struct Chosen {
     limit: usize,
 }
 
-impl Network {
+impl Session {
     /// Dead letters that nobody has dealt with, the newest first.
-    pub async fn dead_letters(&self, caller: &Arc<Caller>, which: &DeadLetters) -> Result<Value, Fault> {
-        let (mut page, events) = self.chosen_letters(caller, &self.choose(which).await?).await?;
+    pub async fn dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
+        let (mut page, events) = self.chosen_letters(&self.network.choose(which).await?).await?;
         for letter in page.get_mut("dead_letters").and_then(Value::as_array_mut).into_iter().flatten() {
             let event = letter.get("seq").and_then(Value::as_u64).and_then(|seq| events.get(&seq)).map(|r| &r.event);
             if let Some(map) = letter.as_object_mut() {
@@ -43,9 +44,9 @@ impl Network {
     }
 
     /// Sends dead letters again, each for itself: what cannot be sent again is named with the reason. A choice of nothing is refused.
-    pub async fn retry_dead_letters(&self, caller: &Arc<Caller>, which: &DeadLetters) -> Result<Value, Fault> {
-        let chosen = self.choose(which).await?;
-        let (page, events) = self.chosen_letters(caller, &chosen).await?;
+    pub async fn retry_dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
+        let chosen = self.network.choose(which).await?;
+        let (page, events) = self.chosen_letters(&chosen).await?;
         let letters = page.get("dead_letters").and_then(Value::as_array).cloned().unwrap_or_default();
         if letters.is_empty() && (chosen.seq.is_some() || chosen.recipient.is_some()) {
             let text = "there is no such dead letter; `rialto dead list` shows those there are";
@@ -58,7 +59,7 @@ impl Network {
             let recipient = letter.get("recipient").and_then(Value::as_str).unwrap_or_default().to_owned();
             let event = events.get(&seq).cloned();
             let event_id = event.as_ref().map(|e| e.event.id().to_owned());
-            match self.admin(AdminOp::RetryDead(seq, recipient.clone(), event)).await {
+            match self.network.admin(AdminOp::RetryDead(seq, recipient.clone(), event)).await {
                 Ok(done) => retried.push(done),
                 Err(fault) => {
                     let error = fault.payload(event_id.as_deref());
@@ -69,6 +70,20 @@ impl Network {
         Ok(json!({ "retried": retried, "refused": refused, "has_more": page.get("has_more") }))
     }
 
+    async fn chosen_letters(&self, chosen: &Chosen) -> Result<(Value, BTreeMap<Seq, Arc<EventRecord>>), Fault> {
+        let (seq, recipient, limit) = (chosen.seq, chosen.recipient.clone(), chosen.limit);
+        let page = self.look(Look::DeadLetters { seq, recipient, limit }).await?;
+        let letters = page.get("dead_letters").and_then(Value::as_array).into_iter().flatten();
+        let kept = letters.filter(|letter| letter.get("kept") == Some(&Value::Bool(true)));
+        let mut seqs: Vec<Seq> = kept.filter_map(|letter| letter.get("seq")?.as_u64()).collect();
+        seqs.sort_unstable();
+        seqs.dedup();
+        let events = self.network.read(seqs).await?.into_iter().map(|record| (record.event.seq, record)).collect();
+        Ok((page, events))
+    }
+}
+
+impl Network {
     /// Puts dead letters away.
     pub async fn drop_dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
         let Chosen { seq, recipient, limit } = self.choose(which).await?;
@@ -95,21 +110,5 @@ impl Network {
             }
         };
         Ok(Chosen { seq, recipient, limit })
-    }
-
-    async fn chosen_letters(
-        &self,
-        caller: &Arc<Caller>,
-        chosen: &Chosen,
-    ) -> Result<(Value, BTreeMap<Seq, Arc<EventRecord>>), Fault> {
-        let (seq, recipient, limit) = (chosen.seq, chosen.recipient.clone(), chosen.limit);
-        let page = self.look(caller, Look::DeadLetters { seq, recipient, limit }).await?;
-        let letters = page.get("dead_letters").and_then(Value::as_array).into_iter().flatten();
-        let kept = letters.filter(|letter| letter.get("kept") == Some(&Value::Bool(true)));
-        let mut seqs: Vec<Seq> = kept.filter_map(|letter| letter.get("seq")?.as_u64()).collect();
-        seqs.sort_unstable();
-        seqs.dedup();
-        let events = self.read(seqs).await?.into_iter().map(|record| (record.event.seq, record)).collect();
-        Ok((page, events))
     }
 }

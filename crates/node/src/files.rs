@@ -2,13 +2,12 @@
 
 use crate::blobs::{Staging, Upload};
 use crate::command::Look;
-use crate::network::Network;
+use crate::session::Session;
+use rialto_engine::AdminOp;
 use rialto_engine::input::Content;
 use rialto_engine::resources::{FileFilter, file_address};
-use rialto_engine::{AdminOp, Caller};
 use rialto_model::{ErrorCode, EventType, Fault, hex, limits};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 /// Whom content is counted for until it is known who brings it: no member has this number.
 const NOBODY: u32 = u32::MAX;
@@ -35,29 +34,29 @@ pub struct FoundFile {
     pub content: Content,
 }
 
-impl Network {
+impl Session {
     /// Takes the content of a file in, at most [`limits::UPLOAD_BYTES_MAX`] of it, for somebody who may join here at least.
-    pub async fn begin_file(&self, caller: &Arc<Caller>) -> Result<Upload, Fault> {
-        let may = self.look(caller, Look::MayBring).await?;
+    pub async fn begin_file(&self) -> Result<Upload, Fault> {
+        let may = self.look(Look::MayBring).await?;
         let number = |key: &str| may.get(key).and_then(Value::as_u64);
         let member = number("member").and_then(|n| u32::try_from(n).ok()).unwrap_or(NOBODY);
         let staging = Staging {
             size_max: limits::UPLOAD_BYTES_MAX,
-            ..Staging::new(self.number(), member, number("quota").unwrap_or(0))
+            ..Staging::new(self.network.number(), member, number("quota").unwrap_or(0))
         };
-        Ok(self.handle.blobs.stage(staging).await?)
+        Ok(self.network.handle.blobs.stage(staging).await?)
     }
 
     /// Keeps what was taken in as a file of the caller's, and gives the file. Where the network joins whoever speaks, this
     /// is speaking.
-    pub async fn keep_file(&self, caller: &Arc<Caller>, mut upload: Upload, file: &NewFile) -> Result<Value, Fault> {
-        let id = self.free_file_id(caller).await?;
+    pub async fn keep_file(&self, mut upload: Upload, file: &NewFile) -> Result<Value, Fault> {
+        let id = self.free_file_id().await?;
         let address = file_address(&id, &file.name);
-        let asked = || self.look(caller, Look::MayWrite(address.clone()));
+        let asked = || self.look(Look::MayWrite(address.clone()));
         let may = match asked().await {
-            Err(fault) if fault.code == ErrorCode::NotAMember && caller.is_compat() => {
+            Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.is_compat() => {
                 let ping = json!({ "type": EventType::Ping.as_str(), "target": "core", "payload": {} });
-                for answered in self.emit(caller, ping.to_string().into()).await? {
+                for answered in self.emit(ping.to_string().into()).await? {
                     answered.result?;
                 }
                 asked().await?
@@ -76,32 +75,33 @@ impl Network {
         if let Some(channel) = &file.channel {
             payload.insert("metadata".into(), json!({ "channel_name": channel.trim_start_matches("channel/") }));
         }
-        self.told(caller, EventType::ResourceRegister, payload.into()).await?;
-        Ok(self.file(caller, &id).await?.entry)
+        self.told(EventType::ResourceRegister, payload.into()).await?;
+        Ok(self.file(&id).await?.entry)
     }
 
     /// Sends an event to `core` and sees that it was accepted.
-    async fn told(&self, caller: &Arc<Caller>, kind: EventType<'_>, payload: Value) -> Result<(), Fault> {
+    async fn told(&self, kind: EventType<'_>, payload: Value) -> Result<(), Fault> {
         let event = json!({ "type": kind.as_str(), "target": "core", "payload": payload });
-        for answered in self.emit(caller, event.to_string().into()).await? {
+        for answered in self.emit(event.to_string().into()).await? {
             answered.result?;
         }
         Ok(())
     }
 
-    async fn free_file_id(&self, caller: &Arc<Caller>) -> Result<String, Fault> {
+    async fn free_file_id(&self) -> Result<String, Fault> {
         loop {
-            let [a, b, c, d, ..] = self.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?.sha256();
+            let [a, b, c, d, ..] =
+                self.network.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?.sha256();
             let id = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
-            if self.look(caller, Look::HasFile(id.clone())).await? == json!(false) {
+            if self.look(Look::HasFile(id.clone())).await? == json!(false) {
                 return Ok(id);
             }
         }
     }
 
     /// A file that the caller may read.
-    pub async fn file(&self, caller: &Arc<Caller>, id: &str) -> Result<FoundFile, Fault> {
-        let mut found = self.look(caller, Look::File(id.to_owned())).await?;
+    pub async fn file(&self, id: &str) -> Result<FoundFile, Fault> {
+        let mut found = self.look(Look::File(id.to_owned())).await?;
         let blob = found.get("blob").cloned().unwrap_or_default();
         let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
         let content = hash.zip(blob.get("size").and_then(Value::as_u64)).map(|(blob, size)| Content { blob, size });
@@ -113,18 +113,18 @@ impl Network {
     }
 
     /// Files the caller may read, the newest first.
-    pub async fn files(&self, caller: &Arc<Caller>, filter: FileFilter) -> Result<Value, Fault> {
-        self.look(caller, Look::Files(filter)).await
+    pub async fn files(&self, filter: FileFilter) -> Result<Value, Fault> {
+        self.look(Look::Files(filter)).await
     }
 
     /// Takes a file away: its owner does, and whoever manages the workspace without being a member.
-    pub async fn delete_file(&self, caller: &Arc<Caller>, id: &str) -> Result<(), Fault> {
-        let found = self.look(caller, Look::File(id.to_owned())).await?;
+    pub async fn delete_file(&self, id: &str) -> Result<(), Fault> {
+        let found = self.look(Look::File(id.to_owned())).await?;
         let address = found.get("address").and_then(Value::as_str).unwrap_or_default();
         let has = |key: &str| found.get(key).and_then(Value::as_bool) == Some(true);
         match (has("is_member"), has("manages")) {
-            (true, _) => self.told(caller, EventType::ResourceUnregister, json!({ "address": address })).await,
-            (false, true) => self.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
+            (true, _) => self.told(EventType::ResourceUnregister, json!({ "address": address })).await,
+            (false, true) => self.network.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
             (false, false) => Err(Fault::new(
                 ErrorCode::Unauthenticated,
                 "who deletes the file is not known: give its source, and show its session id as Bearer",

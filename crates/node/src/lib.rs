@@ -1,7 +1,6 @@
 //! The async shell and the one door: sessions, clock, commit path, delivery, shutdown.
 //!
-//! Every face calls [`Network::emit`], [`Network::ack`], [`Network::emit_stream`], [`Network::page`] and [`Network::query`];
-//! none checks a permission, dedupes, retries or stores by itself.
+//! Every face speaks through a [`Session`], a caller in a network; none checks a permission, dedupes, retries or stores by itself.
 //! Not here: sockets and wire forms.
 
 pub mod archive;
@@ -32,6 +31,7 @@ pub mod repair;
 mod resources;
 pub mod schema;
 mod search;
+mod session;
 pub mod task;
 pub mod texts;
 pub mod verify;
@@ -53,6 +53,7 @@ pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, Part, Signal};
 pub use query::{Query, QueryResult, Searched};
 pub use resources::{Called, FoundResource};
+pub use session::Session;
 pub use task::too_much_at_once;
 pub use texts::Texts;
 pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};

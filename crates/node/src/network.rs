@@ -1,15 +1,13 @@
 //! A network as the faces see it: a handle to its task.
 
 use crate::budget::{Account, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, PATIENCE};
-use crate::command::{Answered, Command, Located, Look, PageAnswer, Reply, StateAt, Whereabouts};
+use crate::command::{Command, Located, StateAt, Whereabouts};
 use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
-use crate::outbox::Outbox;
-use crate::task::acks::{few_enough, find_stored};
+use crate::task::acks::find_stored;
 use crate::texts::Texts;
-use bytes::Bytes;
 use rialto_engine::credential::Strangers;
-use rialto_engine::{AckRequest, AdminOp, Caller, EventRecord, Filter, View, Wishes};
+use rialto_engine::{AdminOp, Caller, EventRecord};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
@@ -91,12 +89,12 @@ pub(crate) struct Handle {
 }
 
 /// The number of a `seq:n` cursor; nothing for an event id.
-fn numbered(cursor: &str) -> Result<Option<Seq>, Fault> {
+pub(crate) fn numbered(cursor: &str) -> Result<Option<Seq>, Fault> {
     let number = cursor.strip_prefix("seq:").map(str::parse).transpose();
     number.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "a cursor must be seq:<number> or the id of an event"))
 }
 
-fn gone() -> Fault {
+pub(crate) fn gone() -> Fault {
     Fault::from(ErrorCode::ShuttingDown)
 }
 
@@ -240,7 +238,7 @@ impl Network {
     }
 
     /// Charges for large texts for as long as they wait to be decided; waits for room, and refuses them after a while.
-    async fn counted(&self, texts: Texts) -> Result<Texts, Fault> {
+    pub(crate) async fn counted(&self, texts: Texts) -> Result<Texts, Fault> {
         let bytes = texts.block().len();
         if bytes <= limits::INPUT_SMALL_BYTES || texts.is_held() {
             return Ok(texts);
@@ -258,63 +256,18 @@ impl Network {
         }
     }
 
-    /// Emits events and waits for their commit: one answer per text, in order. Refused as a whole when the queue is full.
-    pub async fn emit(&self, caller: &Arc<Caller>, texts: Texts) -> Result<Vec<Answered>, Fault> {
-        let texts = self.counted(texts).await?;
-        let connection = self.connection();
-        let caller = caller.clone();
-        self.ask(|tx| Command::Emit { connection, caller, texts, reply: Reply::Once(tx) }).await
-    }
-
-    /// Emits one event without an id of its own: the same key from the same sender is the same event.
-    pub async fn emit_keyed(&self, caller: &Arc<Caller>, frame: Bytes, key: String) -> Result<Vec<Answered>, Fault> {
-        let caller = caller.clone();
-        // Counted until it is answered.
-        let _counted = self.counted(Texts::one(frame.clone())).await?;
-        self.ask(|reply| Command::EmitKeyed { caller, key, frame, reply }).await
-    }
-
-    /// Hands a stream's texts over; answers come through its outbox, in order. Waits while the queue is full.
-    pub async fn emit_stream(
-        &self,
-        connection: u64,
-        caller: &Arc<Caller>,
-        texts: Texts,
-        outbox: &Outbox,
-    ) -> Result<(), Fault> {
-        let texts = self.room_for(texts).await;
-        let reply = Reply::Stream(connection, outbox.clone());
-        let command = Command::Emit { connection, caller: caller.clone(), texts, reply };
-        self.handle.commands.send(command).await.map_err(|_| gone())
-    }
-
     /// Ends a stream: its member is offline, its mail stays.
     pub async fn close_stream(&self, connection: u64) {
         let _ = self.handle.commands.send(Command::CloseStream { connection }).await;
     }
 
-    /// Also sends what is never stored to a reader that follows by cursor, until [`Network::close_stream`].
-    pub async fn watch(&self, connection: u64, caller: &Arc<Caller>, outbox: &Outbox) {
-        let command = Command::Watch { connection, caller: caller.clone(), outbox: outbox.clone() };
-        let _ = self.handle.commands.send(command).await;
-    }
-
-    /// Acks by event ids or up to one; gives how many there were.
-    pub async fn ack(&self, caller: &Arc<Caller>, ids: Vec<String>, up_to: Option<String>) -> Result<u64, Fault> {
-        few_enough(ids.len())?;
-        let last = up_to.is_some();
-        let mut names = ids;
-        names.extend(up_to);
-        let mut seqs = self.positions(Some(caller.clone()), names).await?.0;
-        let up_to = if last { seqs.pop().flatten() } else { None };
-        let request = AckRequest { seqs: seqs.into_iter().flatten().collect(), up_to, count: true };
-        let caller = caller.clone();
-        self.ask(|reply| Command::AckThese { caller, request, reply }).await?
-    }
-
     /// Where committed events are, by their ids or `seq:n`: one for each, nothing for those that are unknown; and through where history
     /// is purged. What the network's task does not have at hand is looked up outside of it.
-    async fn positions(&self, member: Option<Arc<Caller>>, ids: Vec<String>) -> Result<(Vec<Option<Seq>>, Seq), Fault> {
+    pub(crate) async fn positions(
+        &self,
+        member: Option<Arc<Caller>>,
+        ids: Vec<String>,
+    ) -> Result<(Vec<Option<Seq>>, Seq), Fault> {
         let numbers: Vec<Option<Seq>> = ids.iter().map(|id| id.strip_prefix("seq:")?.parse().ok()).collect();
         let asked = ids.clone();
         let found = self.ask(|reply| Command::Locate { member, ids: asked, reply }).await??;
@@ -351,97 +304,13 @@ impl Network {
         Ok((out, purged))
     }
 
-    /// Acks everything up to a position that passes the filter.
-    pub async fn ack_filtered(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<u64, Fault> {
-        let filter = Filter { after: None, before: None, descending: false, ..filter };
-        let request = if filter == Filter::default() {
-            AckRequest { up_to: Some(up_to), count: true, ..AckRequest::default() }
-        } else {
-            AckRequest { seqs: self.pending_that_pass(caller, up_to, filter).await?, up_to: None, count: true }
-        };
-        let caller = caller.clone();
-        self.ask(|reply| Command::AckThese { caller, request, reply }).await?
-    }
-
-    /// The caller's pending events up to a position that pass a filter; reads them outside the network's task.
-    async fn pending_that_pass(&self, caller: &Arc<Caller>, up_to: Seq, filter: Filter) -> Result<Vec<Seq>, Fault> {
-        let mut filter = Filter { before: Some(up_to.saturating_add(1)), ..filter };
-        let (mut passing, mut position, mut scanned) = (Vec::new(), None, 0);
-        loop {
-            let page = self.page(caller, View::Inbox, &filter, position, limits::PAGE_EVENTS_MAX).await?.page;
-            filter.people = page.people;
-            let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX).await?;
-            passing.extend(records.iter().filter(|r| filter.passes(r)).map(|r| r.event.seq));
-            scanned += looked_at;
-            position = looked_at.checked_sub(1).and_then(|last| page.seqs.get(last)).copied().or(position);
-            if looked_at == page.seqs.len() && page.exhausted || scanned >= limits::SCAN_EVENTS_MAX || looked_at == 0 {
-                return Ok(passing);
-            }
-        }
-    }
-
-    /// Candidates of a read.
-    pub async fn page(
-        &self,
-        caller: &Arc<Caller>,
-        view: View,
-        filter: &Filter,
-        position: Option<Seq>,
-        max: usize,
-    ) -> Result<PageAnswer, Fault> {
-        self.candidates(caller, view, filter, position, (max, 0), false).await
-    }
-
-    /// Candidates of a read that will use at least so many of them. What is sent at most once is given away here.
-    pub(crate) async fn candidates(
-        &self,
-        caller: &Arc<Caller>,
-        view: View,
-        filter: &Filter,
-        position: Option<Seq>,
-        (max, wanted): (usize, usize),
-        asks: bool,
-    ) -> Result<PageAnswer, Fault> {
-        let (caller, filter) = (caller.clone(), Box::new(filter.clone()));
-        self.ask(|reply| Command::Page { caller, view, filter, position, max, wanted, asks, reply }).await?
-    }
-
     /// Notes that a poll hands these events to its member.
     pub(crate) async fn shown(&self, member: u32, seqs: Vec<Seq>) {
         let _ = self.handle.commands.send(Command::Shown { member, seqs }).await;
     }
 
-    /// The position to read on from: `seq:n` or an event id. One that was never reached or is purged is unknown; a
-    /// lenient reader begins again.
-    /// What there is and what not is told to who may read only.
-    pub async fn cursor(&self, caller: &Arc<Caller>, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
-        let head = *self.handle.head.borrow();
-        let (seq, purged) = match numbered(cursor)? {
-            Some(seq) => (Some(seq).filter(|seq| *seq <= head), 0),
-            None => {
-                let (seq, purged) = self.locate(cursor).await?;
-                (seq.filter(|seq| *seq >= purged), purged)
-            }
-        };
-        if seq.is_some() || lenient {
-            return Ok(seq);
-        }
-        let caller = caller.clone();
-        self.ask(|reply| Command::Admitted { caller, reply }).await??;
-        let details = serde_json::json!({ "head_id": format!("seq:{head}"), "oldest_id": format!("seq:{purged}") });
-        Err(Fault::new(ErrorCode::CursorUnknown, format!("no event {cursor:?} is known here")).details(details))
-    }
-
-    /// The position to read up to; one that is not reached yet is no mistake.
-    pub async fn before(&self, caller: &Arc<Caller>, cursor: &str, lenient: bool) -> Result<Option<Seq>, Fault> {
-        match numbered(cursor)? {
-            Some(seq) => Ok(Some(seq)),
-            None => self.cursor(caller, cursor, lenient).await,
-        }
-    }
-
     /// Where a committed event is, if it is known, and through where history is purged.
-    async fn locate(&self, id: &str) -> Result<(Option<Seq>, Seq), Fault> {
+    pub(crate) async fn locate(&self, id: &str) -> Result<(Option<Seq>, Seq), Fault> {
         let (seqs, purged) = self.positions(None, vec![id.to_owned()]).await?;
         Ok((seqs.into_iter().next().flatten(), purged))
     }
@@ -488,44 +357,9 @@ impl Network {
         }
     }
 
-    /// A small read inside the task.
-    pub async fn look(&self, caller: &Arc<Caller>, what: Look) -> Result<Value, Fault> {
-        let caller = caller.clone();
-        self.ask(|reply| Command::View { caller, what, reply }).await?
-    }
-
-    /// Explains an event, or its refusal, to who may ask; unknown to all others.
-    pub async fn explain(&self, caller: &Arc<Caller>, id: &str) -> Result<Value, Fault> {
-        let record = self.find(id).await?;
-        self.look(caller, Look::Explain { id: id.to_owned(), record }).await
-    }
-
-    /// The caller as it sees itself.
-    pub async fn me(&self, caller: &Arc<Caller>) -> Result<Value, Fault> {
-        self.look(caller, Look::Me).await
-    }
-
-    /// Changes something about the caller; gives what [`Network::me`] gives from then on.
-    pub async fn change_me(&self, caller: &Arc<Caller>, wishes: Wishes) -> Result<Value, Fault> {
-        let (caller, wishes) = (caller.clone(), Box::new(wishes));
-        self.ask(|reply| Command::Own { caller, wishes, reply }).await?
-    }
-
-    /// A heartbeat.
-    pub async fn heartbeat(&self, caller: &Arc<Caller>) -> Result<Value, Fault> {
-        let caller = caller.clone();
-        self.ask(|reply| Command::Touch { caller, reply }).await?
-    }
-
     /// An act of the node itself, or one that the caller has checked and recorded.
     pub async fn admin(&self, op: AdminOp) -> Result<Value, Fault> {
         self.ask(|reply| Command::Admin { by: None, op, reply }).await?
-    }
-
-    /// An act of this caller, which may not be its to do; it is recorded who did it, and from where.
-    pub async fn act(&self, caller: &Arc<Caller>, from: Option<String>, op: AdminOp) -> Result<Value, Fault> {
-        let by = Some((caller.clone(), from));
-        self.ask(|reply| Command::Admin { by, op, reply }).await?
     }
 
     /// LSN and hash of the state, with everything in the log.

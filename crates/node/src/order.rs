@@ -4,12 +4,10 @@
 //! a word inside a unit, and the same order again is the same unit.
 
 use crate::command::Answered;
-use crate::network::Network;
-use rialto_engine::Caller;
+use crate::session::Session;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, WorkState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 /// Work that somebody asks for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -68,10 +66,10 @@ impl WorkOrder {
     }
 }
 
-impl Network {
+impl Session {
     /// Opens the unit that is ordered, or gives the one that the caller opened by the same name before.
-    pub async fn open_work(&self, caller: &Arc<Caller>, order: &WorkOrder) -> Result<OpenedWork, Fault> {
-        let answers = self.emit(caller, order.frame().into()).await?;
+    pub async fn open_work(&self, order: &WorkOrder) -> Result<OpenedWork, Fault> {
+        let answers = self.emit(order.frame().into()).await?;
         let Answered { result, .. } = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
         let accepted = result?;
         let work = accepted.result.as_ref().and_then(|result| result.get("work"));

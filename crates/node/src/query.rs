@@ -1,7 +1,7 @@
 //! Reading history: candidates from the network's task, bodies from the store, the lens in between.
 
-use crate::network::Network;
-use rialto_engine::{Caller, EventRecord, Filter, Record, View, Viewer};
+use crate::session::Session;
+use rialto_engine::{EventRecord, Filter, Record, View, Viewer};
 use rialto_model::{ErrorCode, Event, Fault, Seq, limits};
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
@@ -221,32 +221,32 @@ pub(crate) fn read_some(
     Ok((out, looked_at))
 }
 
-impl Network {
+impl Session {
     /// Runs a read: as many visible, passing events as asked for, or until the scan bound.
-    pub async fn query(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
-        let result = self.scan(caller, query).await?;
+    pub async fn query(&self, query: &Query) -> Result<QueryResult, Fault> {
+        let result = self.scan(query).await?;
         if let (Some(View::Inbox), Viewer::Member(member), true) = (query.view, result.viewer, result.tracked)
             && !result.events.is_empty()
         {
-            self.shown(member, result.events.iter().map(|r| r.event.seq).collect()).await;
+            self.network.shown(member, result.events.iter().map(|r| r.event.seq).collect()).await;
         }
         Ok(result)
     }
 
-    async fn scan(&self, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
+    async fn scan(&self, query: &Query) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
         let mut query = query.clone();
-        self.prepare(caller, &mut query).await?;
+        self.prepare(&mut query).await?;
         let query = &query;
         let mut filter = query.filter.clone();
         if let Some(cursor) = &query.after {
-            filter.after = self.cursor(caller, cursor, query.lenient_cursor).await?;
+            filter.after = self.cursor(cursor, query.lenient_cursor).await?;
         }
         if let Some(cursor) = &query.before {
-            filter.before = self.before(caller, cursor, query.lenient_cursor).await?;
+            filter.before = self.before(cursor, query.lenient_cursor).await?;
         }
         if let Some(text) = &query.search {
-            return self.search(caller, query, &filter, text).await;
+            return self.search(query, &filter, text).await;
         }
         let view = query.view.unwrap_or(View::Log);
         let start = filter.after.unwrap_or(0);
@@ -258,7 +258,7 @@ impl Network {
         loop {
             let wanted = limit - events.len();
             let asks = query.asks && view == View::Inbox && position.is_none();
-            let answer = self.candidates(caller, view, &filter, position, ((wanted + 1).max(64), wanted), asks).await?;
+            let answer = self.candidates(view, &filter, position, ((wanted + 1).max(64), wanted), asks).await?;
             checks.extend(answer.checks);
             let (viewer, tracked) = (answer.viewer, answer.tracked);
             if query.pushed && answer.quiet {
@@ -274,7 +274,8 @@ impl Network {
             }
             let page = answer.page;
             filter.people.clone_from(&page.people);
-            let (records, looked_at) = self.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX - bytes).await?;
+            let (records, looked_at) =
+                self.network.read_some(page.seqs.clone(), limits::PAGE_BYTES_MAX - bytes).await?;
             let stamps: Vec<(Seq, u64)> = if rialto_engine::bugs::on("cursor by timestamp") {
                 records.iter().map(|r| (r.event.seq, r.event.timestamp)).collect()
             } else {

@@ -3,9 +3,10 @@
 use crate::blobs::{Download, Staging, Upload};
 use crate::command::{Answered, Look};
 use crate::network::Network;
+use crate::session::Session;
 use crate::work::{Watched, ends_work};
+use rialto_engine::EventRecord;
 use rialto_engine::input::Content;
-use rialto_engine::{Caller, EventRecord};
 use rialto_model::{ErrorCode, Fault, hex};
 use serde_json::Value;
 use std::ops::Range;
@@ -29,20 +30,15 @@ pub struct Called {
     pub end: Option<Arc<EventRecord>>,
 }
 
-impl Network {
+impl Session {
     /// Resources the caller may read.
-    pub async fn resources(&self, caller: &Arc<Caller>, filter: Value) -> Result<Value, Fault> {
-        self.look(caller, Look::Resources(filter)).await
+    pub async fn resources(&self, filter: Value) -> Result<Value, Fault> {
+        self.look(Look::Resources(filter)).await
     }
 
     /// One resource, and where its content is.
-    pub async fn resource(
-        &self,
-        caller: &Arc<Caller>,
-        address: &str,
-        version: Option<u64>,
-    ) -> Result<FoundResource, Fault> {
-        let mut found = self.look(caller, Look::Resource { address: address.to_owned(), version }).await?;
+    pub async fn resource(&self, address: &str, version: Option<u64>) -> Result<FoundResource, Fault> {
+        let mut found = self.look(Look::Resource { address: address.to_owned(), version }).await?;
         let blob = found.get_mut("blob").map(Value::take).unwrap_or_default();
         let entry = found.get_mut("entry").map(Value::take).unwrap_or_default();
         let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
@@ -51,50 +47,36 @@ impl Network {
         Ok(FoundResource { entry, content })
     }
 
-    /// The bytes of content that the caller has been shown.
-    pub async fn download(&self, content: &Content, range: Range<u64>) -> Result<Download, Fault> {
-        let found = self.handle.blobs.open(&content.blob, range).await.map_err(Fault::from)?;
-        found.ok_or_else(|| {
-            tracing::error!(network = %self.id(), "content that is named is not there");
-            Fault::new(ErrorCode::StorageUnavailable, "the content cannot be read; the log of the node has the cause")
-        })
-    }
-
     /// Begins an upload of content that an event of the caller's will name.
-    pub async fn stage(&self, caller: &Arc<Caller>, expected: Option<u64>) -> Result<Upload, Fault> {
-        let may = self.look(caller, Look::MayBring).await?;
+    pub async fn stage(&self, expected: Option<u64>) -> Result<Upload, Fault> {
+        let may = self.look(Look::MayBring).await?;
         let number = |key: &str| may.get(key).and_then(Value::as_u64);
         let member = number("member").and_then(|n| u32::try_from(n).ok());
         let member =
             member.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"))?;
-        let staging = Staging { expected, ..Staging::new(self.number(), member, number("quota").unwrap_or(0)) };
-        Ok(self.handle.blobs.stage(staging).await?)
+        let staging = Staging { expected, ..Staging::new(self.network.number(), member, number("quota").unwrap_or(0)) };
+        Ok(self.network.handle.blobs.stage(staging).await?)
     }
 
     /// Begins an upload for a resource that the caller may write, or that does not exist yet. Gives its version.
-    pub async fn upload(
-        &self,
-        caller: &Arc<Caller>,
-        address: &str,
-        expected: Option<u64>,
-    ) -> Result<(Upload, Option<u64>), Fault> {
-        let may = self.look(caller, Look::MayWrite(address.to_owned())).await?;
+    pub async fn upload(&self, address: &str, expected: Option<u64>) -> Result<(Upload, Option<u64>), Fault> {
+        let may = self.look(Look::MayWrite(address.to_owned())).await?;
         let number = |key: &str| may.get(key).and_then(Value::as_u64);
         let member = number("member").and_then(|n| u32::try_from(n).ok()).ok_or(ErrorCode::NotAMember)?;
         let quota = number("quota").unwrap_or(0);
-        let staging = Staging { expected, ..Staging::new(self.number(), member, quota) };
-        Ok((self.handle.blobs.stage(staging).await.map_err(Fault::from)?, number("version")))
+        let staging = Staging { expected, ..Staging::new(self.network.number(), member, quota) };
+        Ok((self.network.handle.blobs.stage(staging).await.map_err(Fault::from)?, number("version")))
     }
 
     /// Sends a request and waits for what ends it: a result, an answer, an error, its time-out.
-    pub async fn call(&self, caller: &Arc<Caller>, event: &Value) -> Result<Called, Fault> {
-        let answers = self.emit(caller, event.to_string().into()).await?;
+    pub async fn call(&self, event: &Value) -> Result<Called, Fault> {
+        let answers = self.emit(event.to_string().into()).await?;
         let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
         let result = answered.result.as_ref().ok().and_then(|accepted| accepted.result.as_ref());
         let unit = result.and_then(|r| r.get("work")?.get("id")?.as_str()).map(str::to_owned);
         let Some(unit) = unit else { return Ok(Called { answered, end: None }) };
         // What ended it may have happened before the watch begins: then it is the last of the unit's events.
-        let mut watch = self.watch_work(caller, &unit).await?;
+        let mut watch = self.watch_work(&unit).await?;
         let mut end = None;
         while let Some(seen) = watch.next().await? {
             if let Watched::Event(record) = seen {
@@ -102,9 +84,20 @@ impl Network {
             }
         }
         if end.is_none() {
-            let page = self.work_page(caller, &unit, 0, 64).await?;
+            let page = self.work_page(&unit, 0, 64).await?;
             end = page.events.into_iter().rfind(|record| ends_work(record));
         }
         Ok(Called { answered, end })
+    }
+}
+
+impl Network {
+    /// The bytes of content that the caller has been shown.
+    pub async fn download(&self, content: &Content, range: Range<u64>) -> Result<Download, Fault> {
+        let found = self.handle.blobs.open(&content.blob, range).await.map_err(Fault::from)?;
+        found.ok_or_else(|| {
+            tracing::error!(network = %self.id(), "content that is named is not there");
+            Fault::new(ErrorCode::StorageUnavailable, "the content cannot be read; the log of the node has the cause")
+        })
     }
 }

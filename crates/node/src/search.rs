@@ -8,10 +8,11 @@ use self::page::{Place, SearchPage};
 use crate::metrics::Counters;
 use crate::network::Network;
 use crate::query::{Query, QueryResult, Searched};
+use crate::session::Session;
 use aho_corasick::packed::Searcher;
 use rialto_engine::bugs;
 use rialto_engine::history::Lens;
-use rialto_engine::{Caller, EventRecord, Filter, StreamKey, View};
+use rialto_engine::{EventRecord, Filter, StreamKey, View};
 use rialto_model::event::TEXT_MEMBERS;
 use rialto_model::{ErrorCode, Fault, Seq, Visibility};
 use rialto_store::search::{Doc, SearchIndex, StreamView, Viewer as IndexViewer, Words};
@@ -215,31 +216,30 @@ fn give_way() {
     }
 }
 
-impl Network {
+impl Session {
     /// Finds text: in the index as far as it has come, in the log beyond it, so that one's own message is found right after its ack.
     /// Without an index the whole log is read.
-    pub(crate) async fn search(
-        &self,
-        caller: &Arc<Caller>,
-        query: &Query,
-        filter: &Filter,
-        text: &str,
-    ) -> Result<QueryResult, Fault> {
+    pub(crate) async fn search(&self, query: &Query, filter: &Filter, text: &str) -> Result<QueryResult, Fault> {
         let limit = query.checked_limit()?;
         if Words::of(text).is_empty() {
             return Err(
                 Fault::new(ErrorCode::InvalidArgument, "there is nothing to search for: give a text").field("search")
             );
         }
-        let answer = self.page(caller, View::Log, filter, None, 1).await?;
+        let answer = self.page(View::Log, filter, None, 1).await?;
         let (lens, people) = (answer.page.lens, answer.page.people);
         let (head, viewer, oldest) = (answer.head, answer.viewer, answer.oldest);
-        let (store, number, id) = (self.handle.store.clone(), self.handle.shared.number, self.handle.shared.id.clone());
+        let (store, number, id) = (
+            self.network.handle.store.clone(),
+            self.network.handle.shared.number,
+            self.network.handle.shared.id.clone(),
+        );
         let (filter, text) = (Filter { people, ..filter.clone() }, text.to_owned());
-        let index = self.handle.index.clone();
+        let index = self.network.handle.index.clone();
         let range =
             (filter.after.unwrap_or(0).max(oldest), head.min(filter.before.map_or(head, |b| b.saturating_sub(1))));
         let found = self
+            .network
             .handle
             .host
             .blocking(move || {
@@ -252,7 +252,9 @@ impl Network {
         let (events, has_more, next) = (found.events, found.has_more, found.next);
         Ok(QueryResult { events, has_more, next, viewer, tracked: false, checks: Vec::new(), searched })
     }
+}
 
+impl Network {
     /// Events that the index has not reached yet; nothing where there is no index.
     pub fn search_lag(&self) -> Option<u64> {
         let through = self.handle.shared.counters.indexed.load(std::sync::atomic::Ordering::Relaxed);

@@ -3,9 +3,10 @@
 use crate::command::Look;
 use crate::network::Network;
 use crate::query::Query;
+use crate::session::Session;
 use rialto_engine::input::Content;
 use rialto_engine::work::WorkAct;
-use rialto_engine::{Caller, EventRecord, UnitFilter};
+use rialto_engine::{EventRecord, UnitFilter};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState, limits};
 use serde_json::Value;
 use std::sync::Arc;
@@ -30,8 +31,7 @@ pub enum Watched {
 /// who reads slowly costs anybody anything.
 #[derive(Debug)]
 pub struct WorkWatch {
-    network: Network,
-    caller: Arc<Caller>,
+    session: Session,
     id: String,
     head: watch::Receiver<Seq>,
     snapshot: Option<Value>,
@@ -88,29 +88,29 @@ pub fn opens_work(record: &EventRecord) -> bool {
     record.more.as_ref().and_then(|m| m.work.as_ref()).is_some_and(|mark| matches!(mark.act, WorkAct::Open(_)))
 }
 
-impl Network {
+impl Session {
     /// Units the caller may see, newest first. `next` is what `before` of the following page is.
-    pub async fn works(&self, caller: &Arc<Caller>, filter: UnitFilter, limit: Option<i64>) -> Result<Value, Fault> {
+    pub async fn works(&self, filter: UnitFilter, limit: Option<i64>) -> Result<Value, Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
-        let list = self.look(caller, Look::Works { filter: Box::new(filter), limit }).await?;
+        let list = self.look(Look::Works { filter: Box::new(filter), limit }).await?;
         let last = list.get("works").and_then(Value::as_array).into_iter().flatten();
         let newest = last.filter_map(|unit| unit.get("last_seq")?.as_u64()).max().unwrap_or(0);
-        self.committed(newest).await?;
+        self.network.committed(newest).await?;
         Ok(list)
     }
 
     /// One unit by its id, or by the name the caller gave it.
-    pub async fn work(&self, caller: &Arc<Caller>, id: &str) -> Result<Value, Fault> {
-        let unit = self.look(caller, Look::Work(id.to_owned())).await?;
-        self.committed(last_seq(&unit)).await?;
+    pub async fn work(&self, id: &str) -> Result<Value, Fault> {
+        let unit = self.look(Look::Work(id.to_owned())).await?;
+        self.network.committed(last_seq(&unit)).await?;
         Ok(unit)
     }
 
     /// An artifact that is kept as content, for whoever may see its unit.
-    pub async fn artifact(&self, caller: &Arc<Caller>, id: &str, artifact: &str) -> Result<FoundArtifact, Fault> {
+    pub async fn artifact(&self, id: &str, artifact: &str) -> Result<FoundArtifact, Fault> {
         let look = Look::Artifact { id: id.to_owned(), artifact: artifact.to_owned() };
-        let found = self.look(caller, look).await?;
-        self.committed(last_seq(&found)).await?;
+        let found = self.look(look).await?;
+        self.network.committed(last_seq(&found)).await?;
         let text = |key: &str| found.get(key).and_then(Value::as_str).map(str::to_owned);
         let blobs = found.get("blobs").cloned().unwrap_or_default();
         Ok(FoundArtifact {
@@ -122,19 +122,19 @@ impl Network {
     }
 
     /// Events of a unit after a position, oldest first: at most `limit`, and no more than a page of bytes.
-    pub async fn work_page(&self, caller: &Arc<Caller>, id: &str, after: Seq, limit: usize) -> Result<WorkPage, Fault> {
-        let found = self.look(caller, Look::WorkLog { id: id.to_owned(), after, limit: limit + 1 }).await?;
+    pub async fn work_page(&self, id: &str, after: Seq, limit: usize) -> Result<WorkPage, Fault> {
+        let found = self.look(Look::WorkLog { id: id.to_owned(), after, limit: limit + 1 }).await?;
         let mut seqs: Vec<Seq> = found.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         let longer = seqs.len() > limit;
         seqs.truncate(limit);
         let count = seqs.len();
-        let (events, looked_at) = self.read_some(seqs, limits::PAGE_BYTES_MAX).await?;
+        let (events, looked_at) = self.network.read_some(seqs, limits::PAGE_BYTES_MAX).await?;
         let has_more = longer || looked_at < count;
         let ended = match events.last() {
             Some(last) => ends_work(last),
             // Nothing is behind the position; the event that ends the unit may be before it.
             None => {
-                let unit = self.work(caller, id).await?;
+                let unit = self.work(id).await?;
                 last_seq(&unit) <= after && is_over(&unit)
             }
         };
@@ -142,24 +142,23 @@ impl Network {
     }
 
     /// Follows a unit from here to its end, beginning with the unit as it is.
-    pub async fn watch_work(&self, caller: &Arc<Caller>, id: &str) -> Result<WorkWatch, Fault> {
-        self.follow_work(caller, id, None).await
+    pub async fn watch_work(&self, id: &str) -> Result<WorkWatch, Fault> {
+        self.follow_work(id, None).await
     }
 
     /// Follows a unit on from a position, without a snapshot: the watcher knows what was before.
-    pub async fn resume_work(&self, caller: &Arc<Caller>, id: &str, after: Seq) -> Result<WorkWatch, Fault> {
-        self.follow_work(caller, id, Some(after)).await
+    pub async fn resume_work(&self, id: &str, after: Seq) -> Result<WorkWatch, Fault> {
+        self.follow_work(id, Some(after)).await
     }
 
-    async fn follow_work(&self, caller: &Arc<Caller>, id: &str, after: Option<Seq>) -> Result<WorkWatch, Fault> {
+    async fn follow_work(&self, id: &str, after: Option<Seq>) -> Result<WorkWatch, Fault> {
         // Taken before the look: whatever commits after it is news.
-        let head = self.head();
-        let unit = self.work(caller, id).await?;
+        let head = self.network.head();
+        let unit = self.work(id).await?;
         let last = last_seq(&unit);
         let cursor = after.unwrap_or(last);
         Ok(WorkWatch {
-            network: self.clone(),
-            caller: caller.clone(),
+            session: self.clone(),
             id: unit.get("id").and_then(Value::as_str).unwrap_or(id).to_owned(),
             head,
             cursor,
@@ -168,7 +167,9 @@ impl Network {
             ready: std::collections::VecDeque::new(),
         })
     }
+}
 
+impl Network {
     /// Waits until a position is on the disk: nobody is shown what a power cut could take back.
     pub(crate) async fn committed(&self, seq: Seq) -> Result<(), Fault> {
         let mut head = self.head();
@@ -205,7 +206,7 @@ impl WorkWatch {
                 return Ok(None);
             }
             self.head.borrow_and_update();
-            let page = self.network.work_page(&self.caller, &self.id, self.cursor, PAGE).await?;
+            let page = self.session.work_page(&self.id, self.cursor, PAGE).await?;
             if page.events.is_empty() {
                 if page.ended {
                     return Ok(None);

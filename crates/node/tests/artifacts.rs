@@ -21,7 +21,7 @@ async fn open(dir: &Path) -> (Node, Network) {
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, Fault> {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.map(|accepted| *accepted.result.unwrap_or_default())
 }
 
@@ -35,7 +35,7 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
 
 /// Uploads content; gives its hash.
 async fn stage(network: &Network, caller: &Arc<Caller>, text: &str) -> String {
-    let mut upload = network.stage(caller, None).await.unwrap();
+    let mut upload = network.session(caller).stage(None).await.unwrap();
     upload.write(text.as_bytes()).await.unwrap();
     hex::text(&upload.finish().await.unwrap().hash)
 }
@@ -46,7 +46,7 @@ async fn hand_over(network: &Network, by: &Arc<Caller>, unit: &str, id: &str, ha
 }
 
 async fn fetch(network: &Network, by: &Arc<Caller>, unit: &str, id: &str) -> Result<String, ErrorCode> {
-    let found = network.artifact(by, unit, id).await.map_err(|fault| fault.code)?;
+    let found = network.session(by).artifact(unit, id).await.map_err(|fault| fault.code)?;
     let mut out = Vec::new();
     for content in &found.contents {
         let mut download = network.download(content, 0..content.size).await.map_err(|fault| fault.code)?;
@@ -94,7 +94,7 @@ async fn content_of_work_is_held_counted_and_let_go() {
     let ana = join(&network, "agent:ana").await;
     assert_eq!(fetch(&network, &ana, &unit, "x").await.unwrap(), "the second one");
     // An erased event takes its content along.
-    let page = network.work_page(&ana, &unit, 0, 10).await.unwrap();
+    let page = network.session(&ana).work_page(&unit, 0, 10).await.unwrap();
     let last = page.events.iter().rfind(|record| record.event.kind() == "work.artifact").unwrap();
     network.redact(last.event.id()).await.unwrap();
     assert_eq!(fetch(&network, &ana, &unit, "x").await.unwrap_err(), ErrorCode::ResourceNotFound);

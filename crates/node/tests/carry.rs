@@ -53,7 +53,7 @@ fn operator() -> Arc<Caller> {
 /// Joins a local member; gives what it calls with.
 async fn join(network: &Network, address: &str) -> Arc<Caller> {
     let frame = json!({ "type": "network.agent.join", "source": address, "target": "core" });
-    let answers = network.emit(&operator(), frame.to_string().into()).await.unwrap();
+    let answers = network.session(&operator()).emit(frame.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
     Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
@@ -61,7 +61,7 @@ async fn join(network: &Network, address: &str) -> Arc<Caller> {
 
 async fn say(network: &Network, caller: &Arc<Caller>, target: &str, n: usize) -> u64 {
     let event = json!({ "type": "app.note", "target": target, "payload": { "n": n } });
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.unwrap().seq.unwrap()
 }
 
@@ -82,7 +82,7 @@ async fn mail(carried: &mut Carried) -> (String, Vec<(u64, u32)>) {
 
 async fn roster(network: &Network) -> Vec<Value> {
     let look = Look::Discover { filter: json!({}), compat: false };
-    let found = network.look(&operator(), look).await.unwrap();
+    let found = network.session(&operator()).look(look).await.unwrap();
     found["agents"].as_array().unwrap().clone()
 }
 
@@ -192,14 +192,14 @@ async fn mail_dies_by_its_time_with_a_dead_letter() {
     carried.bring(&outsider("agent:peer")).await.unwrap();
     drop(carried);
     let event = json!({ "type": "app.note", "target": "agent:peer", "payload": {}, "metadata": { "ttl_ms": 1000 } });
-    let answers = network.emit(&alice, event.to_string().into()).await.unwrap();
+    let answers = network.session(&alice).emit(event.to_string().into()).await.unwrap();
     let seq = answers[0].result.as_ref().unwrap().seq.unwrap();
     let letters = tokio::time::timeout(PATIENCE, async {
         loop {
             clock.pass(1_000);
             tokio::time::sleep(Duration::from_millis(200)).await;
             let look = Look::DeadLetters { seq: None, recipient: None, limit: 10 };
-            let found = network.look(&operator(), look).await.unwrap();
+            let found = network.session(&operator()).look(look).await.unwrap();
             let list = found["dead_letters"].as_array().unwrap().clone();
             if !list.is_empty() {
                 return list;
@@ -245,7 +245,10 @@ async fn names_of_members_here_are_not_taken_and_give_way() {
     let answers = carried.send("agent:bob", json!({ "type": "app.note", "target": "core" }).to_string().into()).await;
     assert_eq!(answers.unwrap()[0].result.as_ref().unwrap_err().code, ErrorCode::SourceMismatch);
     let own = rialto_node::Query { view: Some(rialto_node::View::Inbox), ..Default::default() };
-    assert!(network.query(&bob, &own).await.unwrap().events.is_empty(), "mail of the carried member is not bob's");
+    assert!(
+        network.session(&bob).query(&own).await.unwrap().events.is_empty(),
+        "mail of the carried member is not bob's"
+    );
 
     // A token for the name of a carried member does not speak as who lives elsewhere: its holder joins, and has the name then.
     carried.bring(&outsider("agent:eve")).await.unwrap();
@@ -254,12 +257,12 @@ async fn names_of_members_here_are_not_taken_and_give_way() {
     network.admin(AdminOp::AddToken(token)).await.unwrap();
     let eve = Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() });
     let event = json!({ "type": "app.note", "source": "agent:eve", "target": "agent:alice" }).to_string();
-    let answers = network.emit(&eve, event.clone().into()).await.unwrap();
+    let answers = network.session(&eve).emit(event.clone().into()).await.unwrap();
     assert_eq!(answers[0].result.as_ref().unwrap_err().code, ErrorCode::Unauthenticated);
     let frame = json!({ "type": "network.agent.join", "source": "agent:eve", "target": "core" }).to_string();
-    network.emit(&eve, frame.into()).await.unwrap()[0].result.as_ref().unwrap();
+    network.session(&eve).emit(frame.into()).await.unwrap()[0].result.as_ref().unwrap();
     assert!(matches!(next(&mut carried).await, CarriedNews::Gone { recipient } if *recipient == *"agent:eve"));
-    network.emit(&eve, event.into()).await.unwrap()[0].result.as_ref().unwrap();
+    network.session(&eve).emit(event.into()).await.unwrap()[0].result.as_ref().unwrap();
 
     // The operator removes a carried member: the face hears of it.
     carried.bring(&outsider("agent:carl")).await.unwrap();
@@ -269,7 +272,7 @@ async fn names_of_members_here_are_not_taken_and_give_way() {
     carried.bring(&outsider("agent:dora")).await.unwrap();
     carried.leave("agent:dora", false).await.unwrap();
     let event = json!({ "type": "app.note", "target": "agent:dora" }).to_string();
-    let refused = network.emit(&alice, event.into()).await.unwrap()[0].result.is_err();
+    let refused = network.session(&alice).emit(event.into()).await.unwrap()[0].result.is_err();
     carried.bring(&outsider("agent:dora")).await.unwrap();
     let live = say(&network, &alice, "agent:dora", 2).await;
     assert_eq!(mail(&mut carried).await, ("agent:dora".to_owned(), vec![(live, 1)]), "sent to whom is away: {refused}");
@@ -282,7 +285,7 @@ async fn channels_and_broadcasts_reach_carried_members() {
     let network = create(&node).await;
     let alice = join(&network, "agent:alice").await;
     let make = json!({ "type": "network.channel.create", "target": "core", "payload": { "name": "plans" } });
-    network.emit(&alice, make.to_string().into()).await.unwrap()[0].result.as_ref().unwrap();
+    network.session(&alice).emit(make.to_string().into()).await.unwrap()[0].result.as_ref().unwrap();
     let mut carried = network.carry(agh()).await.unwrap();
     for (name, channels) in [("agent:one", vec!["plans".to_owned()]), ("agent:two", Vec::new())] {
         carried.bring(&Outsider { channels, ..outsider(name) }).await.unwrap();
@@ -295,7 +298,7 @@ async fn channels_and_broadcasts_reach_carried_members() {
     assert_eq!(got, [("agent:one".to_owned(), vec![(seq, 1)]), ("agent:two".to_owned(), vec![(seq, 1)])]);
     // What is never stored comes to whom it is for alone.
     let typing = json!({ "type": "app.typing", "target": "agent:two", "metadata": { "ephemeral": true } });
-    network.emit(&alice, typing.to_string().into()).await.unwrap()[0].result.as_ref().unwrap();
+    network.session(&alice).emit(typing.to_string().into()).await.unwrap()[0].result.as_ref().unwrap();
     match next(&mut carried).await {
         CarriedNews::Signal { recipient, event } => {
             assert_eq!((&*recipient, event.kind()), ("agent:two", "app.typing"))

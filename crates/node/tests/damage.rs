@@ -29,7 +29,7 @@ async fn create(node: &Node, name: &str) -> Network {
 
 async fn join(network: &Network) -> Arc<Caller> {
     let join = json!({ "type": "network.agent.join", "source": "agent:a", "target": "core" });
-    let answers = network.emit(&operator(), join.to_string().into()).await.unwrap();
+    let answers = network.session(&operator()).emit(join.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
     Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
@@ -39,13 +39,13 @@ async fn say(network: &Network, caller: &Arc<Caller>, id: &str) -> Result<(), Er
     let event = json!({
         "id": id, "type": "app.note", "target": "agent:broadcast", "payload": { "content": format!("the text of {id}.") },
     });
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.map(|_| ()).map_err(|fault| fault.code)
 }
 
 async fn said(network: &Network) -> Vec<String> {
     let query = Query { limit: Some(500), ..Query::default() };
-    let page = network.query(&operator(), &query).await.unwrap();
+    let page = network.session(&operator()).query(&query).await.unwrap();
     let mut ids: Vec<String> = page.events.iter().map(|record| record.event.id().to_string()).collect();
     ids.retain(|id| id.starts_with("of-"));
     ids.sort_unstable();
@@ -224,7 +224,7 @@ async fn damage_below_the_snapshots_costs_history_only() {
     let a = node.network("a").unwrap();
     assert!(a.damage().is_some(), "whether an event came before cannot be told");
     let query = Query { limit: Some(500), ..Query::default() };
-    assert!(a.query(&operator(), &query).await.is_err(), "what cannot be read is not left out silently");
+    assert!(a.session(&operator()).query(&query).await.is_err(), "what cannot be read is not left out silently");
     assert_eq!(say(&a, &caller, "of-a-6").await, Err(ErrorCode::StorageUnavailable));
     node.stop().await;
     drop((node, a));

@@ -26,7 +26,7 @@ fn operator() -> Arc<Caller> {
 async fn made(node: &Node) -> (Network, Arc<Caller>) {
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     let join = json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" });
-    let answers = network.emit(&operator(), join.to_string().into()).await.unwrap();
+    let answers = network.session(&operator()).emit(join.to_string().into()).await.unwrap();
     let result = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
     (network, Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() }))
@@ -34,7 +34,8 @@ async fn made(node: &Node) -> (Network, Arc<Caller>) {
 
 async fn send(network: &Network, alice: &Arc<Caller>, id: &str) -> Result<(), ErrorCode> {
     let event = json!({ "id": id, "type": "app.note", "target": "agent:broadcast" });
-    let sent = network.emit(alice, event.to_string().into());
+    let session = network.session(alice);
+    let sent = session.emit(event.to_string().into());
     let answers = tokio::time::timeout(Duration::from_secs(10), sent).await.expect("an answer in time");
     match answers.map_err(|fault| fault.code)?.into_iter().next().unwrap().result {
         Ok(_) => Ok(()),
@@ -44,7 +45,7 @@ async fn send(network: &Network, alice: &Arc<Caller>, id: &str) -> Result<(), Er
 
 async fn history(network: &Network) -> Result<Vec<String>, ErrorCode> {
     let query = Query { limit: Some(500), view: Some(View::Log), ..Query::default() };
-    let result = network.query(&operator(), &query).await.map_err(|fault| fault.code)?;
+    let result = network.session(&operator()).query(&query).await.map_err(|fault| fault.code)?;
     let notes = result.events.iter().filter(|e| e.event.kind() == "app.note");
     Ok(notes.map(|e| e.event.id().to_owned()).collect())
 }

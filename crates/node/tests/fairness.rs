@@ -16,7 +16,7 @@ const POLITE: usize = 4;
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": format!("agent:{name}"), "target": "core" });
-    let answers = network.emit(&operator, event.to_string().into()).await.unwrap();
+    let answers = network.session(&operator).emit(event.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
     Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
@@ -28,7 +28,7 @@ async fn stream(network: &Network, name: &str) -> (u64, Outbox, Inbox) {
     let connection = network.connection();
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": format!("agent:{name}"), "target": "core" });
-    network.emit_stream(connection, &operator, event.to_string().into(), &outbox).await.unwrap();
+    network.session(&operator).emit_stream(connection, event.to_string().into(), &outbox).await.unwrap();
     answers(&mut inbox, 1).await;
     (connection, outbox, inbox)
 }
@@ -52,7 +52,7 @@ async fn committed(network: &Network) -> Vec<String> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let query = Query { after, view: Some(View::Log), limit: Some(500), ..Query::default() };
-        let page = network.query(&operator, &query).await.unwrap();
+        let page = network.session(&operator).query(&query).await.unwrap();
         let notes = page.events.iter().filter(|r| r.event.kind() == "app.note");
         all.extend(notes.map(|r| r.event.source().to_owned()));
         if !page.has_more {
@@ -77,14 +77,14 @@ async fn a_flood_on_one_connection_does_not_hold_up_the_others() {
     let nobody = Arc::new(Caller::default());
     for _ in 0..FLOOD / 64 {
         let texts = std::iter::repeat_n(note.clone(), 64).collect();
-        network.emit_stream(flood.0, &nobody, texts, &flood.1).await.unwrap();
+        network.session(&nobody).emit_stream(flood.0, texts, &flood.1).await.unwrap();
     }
     for (connection, outbox, _) in &polite {
         let texts = std::iter::repeat_n(note.clone(), 10).collect();
-        network.emit_stream(*connection, &nobody, texts, outbox).await.unwrap();
+        network.session(&nobody).emit_stream(*connection, texts, outbox).await.unwrap();
     }
     // A request that comes last of all.
-    let asked = network.emit(&requester, note.clone().into()).await.unwrap();
+    let asked = network.session(&requester).emit(note.clone().into()).await.unwrap();
     assert!(asked[0].result.is_ok());
     let total = FLOOD + POLITE * 10 + 1;
     answers(&mut flood.2, FLOOD).await;

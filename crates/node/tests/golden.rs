@@ -31,7 +31,7 @@ fn operator() -> Arc<Caller> {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
     let accepted = answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}"));
     *accepted.result.unwrap_or_default()
@@ -67,8 +67,8 @@ async fn live(node: &Node) {
         json!({ "type": "network.agent.announce", "target": "agent:broadcast", "payload": { "capabilities": ["x"] } }),
     )
     .await;
-    network.ack(&bob, vec!["m1".into(), "m3".into()], None).await.unwrap();
-    network.ack(&bob, Vec::new(), Some("m0".into())).await.unwrap();
+    network.session(&bob).ack(vec!["m1".into(), "m3".into()], None).await.unwrap();
+    network.session(&bob).ack(Vec::new(), Some("m0".into())).await.unwrap();
     network.admin(AdminOp::SetGroup("team".into(), vec!["agent:bob".into(), "agent:later".into()])).await.unwrap();
     send(&network, &ana, json!({ "type": "app.note", "target": "group/team", "payload": {} })).await;
     network.admin(AdminOp::Role("agent:bob".into(), rialto_model::Role::Observer)).await.unwrap();

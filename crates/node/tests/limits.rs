@@ -18,7 +18,7 @@ fn operator() -> Arc<Caller> {
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) -> Vec<Answered> {
-    network.emit(caller, events.iter().map(Value::to_string).collect()).await.unwrap()
+    network.session(caller).emit(events.iter().map(Value::to_string).collect()).await.unwrap()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
@@ -38,12 +38,12 @@ async fn pages_are_bounded_by_page_events_max_and_default_to_page_events_default
     let alice = join(&network, "agent:alice").await;
     let events = vec![json!({ "type": "app.note", "target": "channel/general" }); limits::PAGE_EVENTS_MAX + 10];
     assert!(emit(&network, &alice, &events).await.iter().all(|a| a.result.is_ok()));
-    let most = network.query(&alice, &page(limits::PAGE_EVENTS_MAX as i64)).await.unwrap();
+    let most = network.session(&alice).query(&page(limits::PAGE_EVENTS_MAX as i64)).await.unwrap();
     assert_eq!((most.events.len(), most.has_more), (limits::PAGE_EVENTS_MAX, true));
     for bad in [0, -1, limits::PAGE_EVENTS_MAX as i64 + 1] {
-        assert_eq!(network.query(&alice, &page(bad)).await.unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(network.session(&alice).query(&page(bad)).await.unwrap_err().code, ErrorCode::InvalidArgument);
     }
-    let plain = network.query(&alice, &Query { view: Some(View::Log), ..Query::default() }).await.unwrap();
+    let plain = network.session(&alice).query(&Query { view: Some(View::Log), ..Query::default() }).await.unwrap();
     assert_eq!(plain.events.len(), limits::PAGE_EVENTS_DEFAULT);
     node.stop().await;
 }
@@ -60,10 +60,10 @@ async fn a_filtered_read_stops_at_scan_events_max_and_can_go_on() {
     emit(&network, &alice, &[json!({ "id": "wheat", "type": "app.wheat", "target": "channel/general", "metadata": { "in_reply_to": "x" } })]).await;
     let wanted = Filter { in_reply_to: Some("x".to_owned()), ..Filter::default() };
     let mut query = Query { filter: wanted, ..page(10) };
-    let first = network.query(&alice, &query).await.unwrap();
+    let first = network.session(&alice).query(&query).await.unwrap();
     assert!(first.events.is_empty() && first.has_more, "the scan stops with more to look at");
     query.after = Some(format!("seq:{}", first.next));
-    let second = network.query(&alice, &query).await.unwrap();
+    let second = network.session(&alice).query(&query).await.unwrap();
     assert_eq!(second.events[0].event.id(), "wheat", "and goes on from where it stopped");
     node.stop().await;
 }
@@ -74,7 +74,8 @@ async fn inputs_beyond_input_queue_max_are_refused() {
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     // Nothing is awaited in between, so the network's task cannot take any of them.
     let (caller, asked) = (operator(), limits::INPUT_QUEUE_MAX + 1);
-    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(network.look(&caller, Look::Profile))).collect();
+    let session = network.session(&caller);
+    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(session.look(Look::Profile))).collect();
     let mut refused = 0;
     for ask in &mut asks {
         if let std::task::Poll::Ready(Err(fault)) = futures_poll(ask.as_mut()) {
@@ -102,14 +103,14 @@ async fn the_ring_of_a_poller_holds_ring_events_max() {
     let alice = join(&network, "agent:alice").await;
     let bob = join(&network, "agent:bob").await;
     let inbox = Query { limit: Some(500), view: Some(View::Inbox), ..Query::default() };
-    assert!(network.query(&bob, &inbox).await.unwrap().events.is_empty(), "the first poll begins the ring");
+    assert!(network.session(&bob).query(&inbox).await.unwrap().events.is_empty(), "the first poll begins the ring");
     let events: Vec<Value> = (0..limits::RING_EVENTS_MAX + 5)
         .map(|i| json!({ "id": format!("m{i}"), "type": "app.note", "target": "agent:bob" }))
         .collect();
     emit(&network, &alice, &events).await;
     let mut seen = Vec::new();
     loop {
-        let page = network.query(&bob, &inbox).await.unwrap();
+        let page = network.session(&bob).query(&inbox).await.unwrap();
         assert!(!page.tracked);
         if page.events.is_empty() {
             break;
@@ -188,7 +189,7 @@ async fn recent_bytes_max_and_recent_all_bytes_max() {
         assert!(n > 0 || (limits::RECENT_BYTES_MAX / 2..=limits::RECENT_BYTES_MAX).contains(&now), "one keeps {now}");
         most = most.max(now);
         // What is no longer at hand is read from the log.
-        let all = network.query(&alice, &page(1)).await.unwrap();
+        let all = network.session(&alice).query(&page(1)).await.unwrap();
         assert!(all.has_more && all.events.len() == 1);
     }
     let bound = limits::RECENT_ALL_BYTES_MAX + (networks << 20) + (1 << 20);

@@ -35,7 +35,8 @@ fn operator() -> Arc<Caller> {
 }
 
 async fn try_send(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, String> {
-    let answers = network.emit(caller, event.to_string().into()).await.map_err(|f| f.code.as_str().to_owned())?;
+    let answers =
+        network.session(caller).emit(event.to_string().into()).await.map_err(|f| f.code.as_str().to_owned())?;
     let answered = answers.into_iter().next().unwrap();
     answered.result.map(|a| *a.result.unwrap_or_default()).map_err(|f| f.code.as_str().to_owned())
 }
@@ -87,7 +88,7 @@ impl Stream {
 
     async fn send(&self, events: &[Value]) {
         let texts = events.iter().map(Value::to_string).collect();
-        self.network.emit_stream(self.connection, &operator(), texts, &self.outbox).await.unwrap();
+        self.network.session(&operator()).emit_stream(self.connection, texts, &self.outbox).await.unwrap();
     }
 
     async fn next(&mut self) -> Heard {
@@ -392,7 +393,7 @@ async fn a_guests_first_event_waits_and_joins_it() {
     assert_eq!(check["event"]["source"], json!("openagents:guest"));
     server.verdict(&check["ticket"], json!({ "verdict": "reject" })).await;
     assert_eq!(first.await.unwrap(), Err("rejected".to_owned()));
-    let roster = network.look(&operator(), rialto_node::command::Look::Profile).await.unwrap();
+    let roster = network.session(&operator()).look(rialto_node::command::Look::Profile).await.unwrap();
     assert_eq!(roster["agents_online"], json!(1), "nobody joins with what was refused");
     let second = sending("g2");
     let ticket = loop {
@@ -421,13 +422,13 @@ async fn a_member_that_polls_serves_mods_too() {
     let mut head = network.head();
     let check = loop {
         head.borrow_and_update();
-        let page = network.query(&server, &poll).await.unwrap();
+        let page = network.session(&server).query(&poll).await.unwrap();
         if let Some(check) = page.checks.first() {
             break serde_json::from_str::<Value>(check.payload()).unwrap();
         }
         tokio::time::timeout(PATIENCE, head.changed()).await.unwrap().unwrap();
     };
-    assert!(network.query(&server, &poll).await.unwrap().checks.is_empty(), "handed out once");
+    assert!(network.session(&server).query(&poll).await.unwrap().checks.is_empty(), "handed out once");
     let verdict = json!({ "ticket": check["ticket"], "verdict": "pass" });
     try_send(&network, &server, json!({ "type": "network.mod.verdict", "target": "core", "payload": verdict }))
         .await
@@ -558,7 +559,7 @@ async fn checks_that_nobody_polls_are_bounded() {
         assert_eq!(alice.next().await, ok(&format!("n{n}")));
     }
     let poll = Query { view: Some(View::Inbox), asks: true, ..Query::default() };
-    let checks = network.query(&server, &poll).await.unwrap().checks;
+    let checks = network.session(&server).query(&poll).await.unwrap().checks;
     assert_eq!(checks.len(), limits::MOD_CHECKS_WAITING_MAX);
     let newest: Value = serde_json::from_str(checks.last().unwrap().payload()).unwrap();
     assert_eq!(newest["event"]["id"], json!(format!("n{}", limits::MOD_CHECKS_WAITING_MAX + 9)));
@@ -610,8 +611,10 @@ async fn what_waits_is_not_kept_and_the_mod_is() {
     drop(node);
     let node = Node::over(open(&disk), None, false).await.unwrap();
     let network = node.default_network().unwrap();
-    let mods =
-        network.look(&operator(), rialto_node::command::Look::Operator(rialto_node::command::Ledger::Mods)).await;
+    let mods = network
+        .session(&operator())
+        .look(rialto_node::command::Look::Operator(rialto_node::command::Ledger::Mods))
+        .await;
     assert!(mods.unwrap().to_string().contains("mod/p"), "loaded as before");
     let mut alice = Stream::of(&network, "agent:alice").await;
     alice.send(&[note("a1", "core")]).await;
@@ -668,7 +671,7 @@ async fn what_waited_is_let_go_in_pieces_when_its_mod_goes() {
         let caller = join(&network, &format!("agent:s{n}")).await;
         let texts = (0..4).map(|i| heavy(format!("{n}-{i}")).to_string()).collect();
         let network = network.clone();
-        waiting.spawn(async move { network.emit(&caller, texts).await.unwrap() });
+        waiting.spawn(async move { network.session(&caller).emit(texts).await.unwrap() });
     }
     for _ in 0..senders {
         server.check().await;
@@ -701,7 +704,7 @@ async fn mod_timeouts_max_suspends_a_mod_until_it_answers_a_probe() {
     // It stays closed, and nobody waits for it: it is not even asked.
     assert!(suspended());
     let caller = join(&network, "agent:bob").await;
-    let answers = network.emit(&caller, note("closed", "core").to_string().into()).await.unwrap();
+    let answers = network.session(&caller).emit(note("closed", "core").to_string().into()).await.unwrap();
     let fault = answers[0].result.as_ref().unwrap_err();
     assert_eq!(fault.code.as_str(), "mod_failed");
     assert!(fault.message.contains("mod/g") && fault.message.contains("suspended"), "{}", fault.message);

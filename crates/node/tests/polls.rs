@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     *answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
 }
 
@@ -24,7 +24,7 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
 async fn poll(network: &Network, caller: &Arc<Caller>, limit: i64, kind: Option<&str>) -> Vec<String> {
     let mut query = Query { limit: Some(limit), view: Some(View::Inbox), ..Query::default() };
     query.filter.kind = kind.map(str::to_owned);
-    let page = network.query(caller, &query).await.unwrap();
+    let page = network.session(caller).query(&query).await.unwrap();
     page.events.iter().map(|e| e.event.id().to_owned()).collect()
 }
 
@@ -43,7 +43,7 @@ async fn every_event_of_a_ring_comes_with_exactly_one_poll() {
         emit(&network, &alice, json!({ "id": ids[i], "type": kind, "target": "agent:bob" })).await;
     }
     // A look at who reads takes nothing away.
-    network.page(&bob, View::Inbox, &Default::default(), None, 0).await.unwrap();
+    network.session(&bob).page(View::Inbox, &Default::default(), None, 0).await.unwrap();
     let rare = poll(&network, &bob, 4, Some("app.rare")).await;
     assert_eq!(rare, ["m0", "m10", "m20", "m30"]);
     let mut seen = rare;
@@ -68,12 +68,12 @@ async fn after_acks_only_what_passes_the_same_filter() {
         let kind = if i % 100 == 0 { "app.rare" } else { "app.note" };
         emit(&network, &alice, json!({ "id": format!("m{i}"), "type": kind, "target": "agent:bob" })).await;
     }
-    let up_to = network.cursor(&bob, "m1000", false).await.unwrap().unwrap();
+    let up_to = network.session(&bob).cursor("m1000", false).await.unwrap().unwrap();
     let rare = Filter { kind: Some("app.rare".into()), ..Filter::default() };
-    assert_eq!(network.ack_filtered(&bob, up_to, rare.clone()).await.unwrap(), 11);
-    assert_eq!(network.ack_filtered(&bob, up_to, rare).await.unwrap(), 0);
+    assert_eq!(network.session(&bob).ack_filtered(up_to, rare.clone()).await.unwrap(), 11);
+    assert_eq!(network.session(&bob).ack_filtered(up_to, rare).await.unwrap(), 0);
     assert_eq!(poll(&network, &bob, 500, Some("app.rare")).await, ["m1100"]);
-    assert_eq!(network.ack_filtered(&bob, up_to, Filter::default()).await.unwrap(), 990);
+    assert_eq!(network.session(&bob).ack_filtered(up_to, Filter::default()).await.unwrap(), 990);
     assert_eq!(poll(&network, &bob, 1, None).await, ["m1001"]);
     node.stop().await;
 }

@@ -19,7 +19,7 @@ async fn open(dir: &Path) -> Node {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Answered {
-    network.emit(caller, event.to_string().into()).await.unwrap().pop().unwrap()
+    network.session(caller).emit(event.to_string().into()).await.unwrap().pop().unwrap()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
@@ -29,13 +29,13 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
 }
 
 async fn mods(network: &Network) -> String {
-    let listed = network.look(&operator(), Look::Operator(Ledger::Mods)).await.unwrap();
+    let listed = network.session(&operator()).look(Look::Operator(Ledger::Mods)).await.unwrap();
     let names = listed["mods"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap());
     names.collect::<Vec<_>>().join(" ")
 }
 
 async fn text(network: &Network, caller: &Arc<Caller>) -> Option<String> {
-    let found = network.resource(caller, SKILL, None).await.ok()?;
+    let found = network.session(caller).resource(SKILL, None).await.ok()?;
     let content = found.content.unwrap();
     let mut download = network.download(&content, 0..content.size).await.unwrap();
     let mut out = Vec::new();
@@ -77,7 +77,7 @@ async fn a_workspace_begins_with_its_mods_and_a_context_that_masters_write() {
 
     let master = join(&network, "agent:first").await;
     let member = join(&network, "agent:second").await;
-    let found = network.resource(&member, SKILL, None).await.unwrap().entry;
+    let found = network.session(&member).resource(SKILL, None).await.unwrap().entry;
     let expected = json!({
         "address": SKILL, "type": "context", "owner": "core", "version": 1, "backing": "network",
         "content_type": "text/markdown", "your_permissions": ["read"],

@@ -42,7 +42,7 @@ impl Stream {
 
     async fn send(&self, event: Value) {
         let texts = event.to_string().into();
-        self.network.emit_stream(self.connection, &operator(), texts, &self.outbox).await.unwrap();
+        self.network.session(&operator()).emit_stream(self.connection, texts, &self.outbox).await.unwrap();
     }
 
     /// Everything up to the next answer: what was delivered before it, then the answer's result.
@@ -96,12 +96,12 @@ impl Stream {
 
 async fn say(stream: &mut Stream, target: &str) -> u64 {
     let event = json!({ "type": "app.note", "target": target });
-    let answers = stream.network.emit(&stream.caller, event.to_string().into()).await.unwrap();
+    let answers = stream.network.session(&stream.caller).emit(event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.unwrap().seq.unwrap()
 }
 
 async fn change(stream: &Stream, wishes: Value) -> Value {
-    stream.network.change_me(&stream.caller, Wishes::from_json(&wishes).unwrap()).await.unwrap()
+    stream.network.session(&stream.caller).change_me(Wishes::from_json(&wishes).unwrap()).await.unwrap()
 }
 
 async fn node(disk: &FaultDisk) -> Node {
@@ -112,7 +112,7 @@ async fn node(disk: &FaultDisk) -> Node {
 
 async fn poll(stream: &Stream, pushed: bool) -> Vec<u64> {
     let query = Query { view: Some(View::Inbox), pushed, ..Query::default() };
-    let page = stream.network.query(&stream.caller, &query).await.unwrap();
+    let page = stream.network.session(&stream.caller).query(&query).await.unwrap();
     page.events.iter().map(|e| e.event.seq).collect()
 }
 
@@ -129,7 +129,7 @@ async fn mail_waits_while_a_member_is_not_to_be_disturbed() {
     assert_eq!((&me["dnd"], &me["address"]), (&json!(true), &json!("agent:bob")));
     let waiting = [say(&mut alice, "agent:bob").await, say(&mut alice, "agent:broadcast").await];
     let signal = json!({ "type": "app.typing", "target": "agent:bob", "metadata": { "ephemeral": true } });
-    network.emit(&alice.caller, signal.to_string().into()).await.unwrap();
+    network.session(&alice.caller).emit(signal.to_string().into()).await.unwrap();
     assert_eq!(bob.disturbed().await, (vec![], 0), "neither mail nor signals, but its own answers");
     // It gets what it asks for; a reader that is sent what comes waits, too.
     assert_eq!(poll(&bob, false).await, [before, waiting[0], waiting[1]]);
@@ -140,7 +140,10 @@ async fn mail_waits_while_a_member_is_not_to_be_disturbed() {
     assert_eq!(again.disturbed().await.0, [0; 0]);
     change(&again, json!({ "dnd": false })).await;
     assert_eq!(again.pushed(3).await, [before, waiting[0], waiting[1]], "oldest first");
-    assert_eq!(rung(&network.explain(&alice.caller, &format!("seq:{}", waiting[0])).await.unwrap()), "delivered");
+    assert_eq!(
+        rung(&network.session(&alice.caller).explain(&format!("seq:{}", waiting[0])).await.unwrap()),
+        "delivered"
+    );
     let after = say(&mut alice, "agent:bob").await;
     assert_eq!(again.pushed(1).await, [after]);
     first.stop().await;
@@ -159,12 +162,12 @@ async fn quiet_time_outlives_a_restart_and_ends_by_itself() {
     let second = node(&disk).await;
     let network = second.network("main").unwrap();
     let mut bob = Stream::join(&network, "agent:bob").await;
-    assert_eq!(network.me(&bob.caller).await.unwrap()["dnd"], true);
+    assert_eq!(network.session(&bob.caller).me().await.unwrap()["dnd"], true);
     assert_eq!(bob.disturbed().await.0, [0; 0]);
     // Now nobody says so: time alone lets the mail through.
     change(&bob, json!({ "dnd": 500 })).await;
     assert_eq!(bob.pushed(1).await, [seq]);
-    assert_eq!(network.me(&bob.caller).await.unwrap()["dnd"], false);
+    assert_eq!(network.session(&bob.caller).me().await.unwrap()["dnd"], false);
     second.stop().await;
 }
 
@@ -194,7 +197,7 @@ async fn a_stream_goes_on_under_a_new_name() {
     let mut bob = Stream::join(&network, "agent:bob").await;
     let keyed = json!({ "type": "app.note", "target": "agent:alice" }).to_string();
     let emit = async |key: &str| {
-        let answers = network.emit_keyed(&bob.caller, keyed.clone().into(), key.to_owned()).await.unwrap();
+        let answers = network.session(&bob.caller).emit_keyed(keyed.clone().into(), key.to_owned()).await.unwrap();
         answers.into_iter().next().unwrap().result.unwrap()
     };
     let once = emit("k1").await.seq;
@@ -213,7 +216,7 @@ async fn a_stream_goes_on_under_a_new_name() {
     let read = async |network: &Network, source: &str| {
         let filter = Filter { source: Some(source.into()), kind: Some("app.".into()), ..Filter::default() };
         let query = Query { view: Some(View::Log), filter, ..Query::default() };
-        network.query(&operator(), &query).await.unwrap().events.len()
+        network.session(&operator()).query(&query).await.unwrap().events.len()
     };
     assert_eq!((read(&network, "agent:bert").await, read(&network, "agent:bob").await), (3, 3));
     let hash = network.state_hash().await.unwrap();

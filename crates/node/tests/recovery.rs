@@ -37,7 +37,7 @@ async fn create(node: &Node, name: &str) -> Network {
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     *answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
 }
 
@@ -222,7 +222,10 @@ async fn history_is_bounded_by_size() {
 /// Positions of all events that history keeps.
 async fn history(network: &Network) -> Vec<u64> {
     let caller = Arc::new(Caller { operator: true, ..Caller::default() });
-    let page =
-        network.query(&caller, &Query { limit: Some(500), view: Some(View::Log), ..Query::default() }).await.unwrap();
+    let page = network
+        .session(&caller)
+        .query(&Query { limit: Some(500), view: Some(View::Log), ..Query::default() })
+        .await
+        .unwrap();
     page.events.iter().map(|record| record.event.seq).collect()
 }

@@ -40,7 +40,7 @@ impl Stream {
 
     async fn send(&self, event: Value) {
         let texts = event.to_string().into();
-        self.network.emit_stream(self.connection, &self.caller, texts, &self.outbox).await.unwrap();
+        self.network.session(&self.caller).emit_stream(self.connection, texts, &self.outbox).await.unwrap();
     }
 
     /// (seq, expects an ack) of everything delivered until it is quiet.

@@ -17,7 +17,7 @@ async fn open(dir: &Path) -> Node {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Answered {
-    network.emit(caller, event.to_string().into()).await.unwrap().pop().unwrap()
+    network.session(caller).emit(event.to_string().into()).await.unwrap().pop().unwrap()
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
@@ -68,7 +68,7 @@ async fn content_is_there_after_a_restart_and_gone_after_its_last_name() {
     let answer = send(&network, &bob, slice).await.result.unwrap();
     assert!(answer.response.unwrap().payload().contains("\"content\":\"xx\""));
     node.blobs().clean_up().await.unwrap();
-    let own = network.resource(&bob, "resource/context/skill-md", None).await.unwrap().content.unwrap().size;
+    let own = network.session(&bob).resource("resource/context/skill-md", None).await.unwrap().content.unwrap().size;
     assert_eq!(node.blobs().usage(network.number()).bytes, own + 5 + (600 << 10), "what nobody names is cleaned up");
     assert_eq!(read(&network, &bob, "resource/file/a").await.unwrap()["content"], "hello");
     node.stop().await;
@@ -86,10 +86,11 @@ async fn what_waits_keeps_its_order_and_holds_up_nobody_else() {
     batch.push(register("resource/file/b", "two").to_string());
     batch.push(say(20).to_string());
     batch.push("not json".to_owned());
+    let (ana, bob) = (network.session(&ana), network.session(&bob));
     let (mixed, behind, other) = tokio::join!(
-        network.emit(&ana, batch.iter().collect::<Texts>()),
-        network.emit(&ana, say(21).to_string().into()),
-        network.emit(&bob, json!({ "id": "bob", "type": "x.y", "target": "channel/general" }).to_string().into()),
+        ana.emit(batch.iter().collect::<Texts>()),
+        ana.emit(say(21).to_string().into()),
+        bob.emit(json!({ "id": "bob", "type": "x.y", "target": "channel/general" }).to_string().into()),
     );
     let mixed = mixed.unwrap();
     let codes: Vec<&str> = mixed.iter().map(code).collect();
@@ -115,11 +116,12 @@ async fn what_may_wait_is_bounded_per_source_and_in_all() {
     let large = json!({ "type": "x.y", "target": "channel/general", "payload": { "pad": "x".repeat(900 << 10) } });
     let heavy: Texts = (0..5).map(|_| large.to_string()).collect();
     assert!(heavy.bytes() > limits::PARKED_BYTES_MAX);
+    let ana = network.session(&ana);
     let (first, many, heavy, fits) = tokio::join!(
-        network.emit(&ana, register("resource/file/a", "x").to_string().into()),
-        network.emit(&ana, many),
-        network.emit(&ana, heavy),
-        network.emit(&ana, say(9999).into()),
+        ana.emit(register("resource/file/a", "x").to_string().into()),
+        ana.emit(many),
+        ana.emit(heavy),
+        ana.emit(say(9999).into()),
     );
     assert_eq!(code(&first.unwrap()[0]), "ok");
     assert!(many.unwrap().iter().all(|a| code(a) == "rate_limited"));
@@ -133,7 +135,7 @@ async fn what_may_wait_is_bounded_per_source_and_in_all() {
     let mut sent = tokio::task::JoinSet::new();
     for (n, caller) in all.into_iter().enumerate() {
         let (network, text) = (network.clone(), big(n));
-        sent.spawn(async move { network.emit(&caller, text.into()).await.unwrap().pop().unwrap() });
+        sent.spawn(async move { network.session(&caller).emit(text.into()).await.unwrap().pop().unwrap() });
     }
     let answers = sent.join_all().await;
     let refused = answers.iter().filter(|a| code(a) == "rate_limited").count();

@@ -25,12 +25,12 @@ async fn caught_up(network: &Network) {
 async fn say(network: &Network, n: usize) {
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" });
-    let joined = network.emit(&operator, join.to_string().into()).await.unwrap();
+    let joined = network.session(&operator).emit(join.to_string().into()).await.unwrap();
     let joined = joined.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined.get("session_id").unwrap().as_str().unwrap()));
     let alice = Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() });
     let event = json!({ "type": "app.note", "target": "channel/general", "payload": { "text": "heron" } });
-    let answers = network.emit(&alice, std::iter::repeat_n(event.to_string(), n).collect()).await.unwrap();
+    let answers = network.session(&alice).emit(std::iter::repeat_n(event.to_string(), n).collect()).await.unwrap();
     assert!(answers.iter().all(|a| a.result.is_ok()), "{:?}", answers.first());
 }
 

@@ -52,7 +52,7 @@ impl Stream {
 
     async fn send(&self, events: &[Value]) {
         let texts = events.iter().map(Value::to_string).collect();
-        self.network.emit_stream(self.connection, &operator(), texts, &self.outbox).await.unwrap();
+        self.network.session(&operator()).emit_stream(self.connection, texts, &self.outbox).await.unwrap();
     }
 
     /// Everything until it is quiet.
@@ -90,7 +90,7 @@ fn note(id: &str, target: &str) -> Value {
 }
 
 async fn online(network: &Network) -> Value {
-    network.look(&operator(), Look::Profile).await.unwrap()["agents_online"].clone()
+    network.session(&operator()).look(Look::Profile).await.unwrap()["agents_online"].clone()
 }
 
 #[tokio::test]
@@ -192,15 +192,15 @@ async fn a_position_that_was_never_reached_is_unknown_and_acks_nothing() {
     committed.changed().await.unwrap();
     let head = *network.head().borrow();
     for cursor in [head + 1, u64::MAX] {
-        let refused = network.cursor(&anybody(), &format!("seq:{cursor}"), false).await.unwrap_err();
+        let refused = network.session(&anybody()).cursor(&format!("seq:{cursor}"), false).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::CursorUnknown);
-        assert_eq!(network.cursor(&anybody(), &format!("seq:{cursor}"), true).await.unwrap(), None);
+        assert_eq!(network.session(&anybody()).cursor(&format!("seq:{cursor}"), true).await.unwrap(), None);
     }
     assert_eq!(
-        network.cursor(&anybody(), "seq:99999999999999999999", false).await.unwrap_err().code,
+        network.session(&anybody()).cursor("seq:99999999999999999999", false).await.unwrap_err().code,
         ErrorCode::InvalidArgument
     );
-    assert_eq!(network.cursor(&anybody(), &format!("seq:{head}"), false).await.unwrap(), Some(head));
+    assert_eq!(network.session(&anybody()).cursor(&format!("seq:{head}"), false).await.unwrap(), Some(head));
     let mut resumed = Stream::new(&network, 64);
     let payload = json!({ "resume_after": format!("seq:{}", head + 1) });
     let joining = json!({ "type": "network.agent.join", "source": "agent:bob", "target": "core", "payload": payload });
@@ -227,7 +227,7 @@ async fn a_page_of_large_events_ends_early() {
         query.filter.kind = Some("app.note".into());
         let mut ids = Vec::new();
         loop {
-            let page = network.query(&operator(), &query).await.unwrap();
+            let page = network.session(&operator()).query(&query).await.unwrap();
             let bytes: usize = page.events.iter().map(|e| e.event.json_len()).sum();
             assert!(bytes < limits::PAGE_BYTES_MAX + limits::EVENT_BYTES_MAX, "{bytes}");
             ids.extend(page.events.iter().map(|e| e.event.seq));
@@ -266,7 +266,7 @@ async fn a_node_stops_while_the_disk_refuses() {
     assert_eq!(heard.closed, Some(ErrorCode::StorageUnavailable));
     assert!(!node.is_ready());
     // Nobody is told that an event is unknown when it cannot be looked up.
-    assert_eq!(network.cursor(&anybody(), "n0", false).await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    assert_eq!(network.session(&anybody()).cursor("n0", false).await.unwrap_err().code, ErrorCode::StorageUnavailable);
     tokio::time::timeout(Duration::from_secs(10), node.stop()).await.unwrap();
 }
 
@@ -293,7 +293,8 @@ async fn after_the_disk_heals_positions_have_no_gap() {
         accepted.push(heard.answers.iter().filter(|a| a.is_ok()).count());
     }
     let query = Query { limit: Some(500), view: Some(View::Log), ..Query::default() };
-    let seqs: Vec<u64> = network.query(&operator(), &query).await.unwrap().events.iter().map(|e| e.event.seq).collect();
+    let seqs: Vec<u64> =
+        network.session(&operator()).query(&query).await.unwrap().events.iter().map(|e| e.event.seq).collect();
     assert!(seqs.windows(2).all(|w| w[0] + 1 == w[1]), "{seqs:?} {accepted:?}");
     node.stop().await;
 }

@@ -108,7 +108,7 @@ impl Store for Watched {
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) {
-    let answers = network.emit(caller, events.iter().map(Value::to_string).collect()).await.unwrap();
+    let answers = network.session(caller).emit(events.iter().map(Value::to_string).collect()).await.unwrap();
     answers.into_iter().for_each(|answer| drop(answer.result.unwrap()));
 }
 
@@ -116,7 +116,7 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let join =
         json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": { "receive": "queue" } });
-    let answers = network.emit(&operator, join.to_string().into()).await.unwrap();
+    let answers = network.session(&operator).emit(join.to_string().into()).await.unwrap();
     let session = answers[0].session_id.clone().unwrap();
     Arc::new(Caller { bearer: Some(sha256(&session)), dialect: Some(Dialect::Seed), ..Caller::default() })
 }
@@ -140,7 +140,7 @@ async fn with_old_mail() -> (Arc<Watched>, Node, Network, Arc<Caller>, Vec<Strin
         event
     };
     emit(&network, &alice, &(0..20).map(named).collect::<Vec<_>>()).await;
-    let page = network.query(&bob, &inbox()).await.unwrap();
+    let page = network.session(&bob).query(&inbox()).await.unwrap();
     let ids: Vec<String> = page.events.iter().map(|r| r.event.id().to_owned()).filter(|id| !id.is_empty()).collect();
     assert_eq!(ids.len(), 20);
     let chaff = vec![json!({ "type": "app.chaff", "target": "core" }); 1000];
@@ -157,13 +157,13 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
     let reads = || store.reads.load(Ordering::Relaxed);
     // By HTTP: exact counts, unknown ones ignored, own ids and the sender's.
     let some = vec![ids[0].clone(), ids[1].clone(), "unknown".into(), ids[1].clone()];
-    assert_eq!(network.ack(&bob, some, None).await.unwrap(), 2);
-    assert_eq!(network.ack(&bob, Vec::new(), Some(ids[4].clone())).await.unwrap(), 3);
+    assert_eq!(network.session(&bob).ack(some, None).await.unwrap(), 2);
+    assert_eq!(network.session(&bob).ack(Vec::new(), Some(ids[4].clone())).await.unwrap(), 3);
     // A cursor, an explanation, a list of conversations.
     let after = Query { after: Some(ids[9].clone()), ..inbox() };
-    assert_eq!(network.query(&bob, &after).await.unwrap().events.len(), 10);
-    assert_eq!(network.explain(&bob, &ids[0]).await.unwrap()["event_id"], json!(ids[0]));
-    let list = network.conversations(&bob).await.unwrap();
+    assert_eq!(network.session(&bob).query(&after).await.unwrap().events.len(), 10);
+    assert_eq!(network.session(&bob).explain(&ids[0]).await.unwrap()["event_id"], json!(ids[0]));
+    let list = network.session(&bob).conversations().await.unwrap();
     assert_eq!(list["conversations"][0]["last_message"]["content"], "n19");
     assert_eq!(list["conversations"][0]["message_count"], 20);
     // By a stream: what is not at hand is acked when it was found.
@@ -171,17 +171,17 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
     let (out, mut news) = outbox(1024);
     let connection = network.connection();
     let join = json!({ "type": "network.agent.join", "source": "agent:bob", "target": "core", "id": "join" });
-    network.emit_stream(connection, &operator, join.to_string().into(), &out).await.unwrap();
+    network.session(&operator).emit_stream(connection, join.to_string().into(), &out).await.unwrap();
     while !news.recv().await.unwrap().iter().any(|out| matches!(out, Out::Answers(_))) {}
     store.reads.store(0, Ordering::Relaxed);
     let ack = json!({ "type": "network.event.ack", "target": "core", "payload": { "ids": [ids[5], ids[6]] } });
-    network.emit_stream(connection, &operator, ack.to_string().into(), &out).await.unwrap();
+    network.session(&operator).emit_stream(connection, ack.to_string().into(), &out).await.unwrap();
     // What is sent behind the ack is answered when that is done, and a commit behind it has it.
     let ping = json!({ "type": "network.ping", "target": "core" });
-    network.emit_stream(connection, &operator, ping.to_string().into(), &out).await.unwrap();
+    network.session(&operator).emit_stream(connection, ping.to_string().into(), &out).await.unwrap();
     while !news.recv().await.unwrap().iter().any(|out| matches!(out, Out::Answers(_))) {}
     let me = Arc::new(Caller { operator: true, claimed: Some("agent:bob".into()), ..Caller::default() });
-    assert_eq!(network.query(&me, &inbox()).await.unwrap().events.len(), 13);
+    assert_eq!(network.session(&me).query(&inbox()).await.unwrap().events.len(), 13);
     assert_eq!(reads(), 0, "reads on the task's thread");
     node.stop().await;
 }
@@ -190,12 +190,12 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
 async fn ack_ids_max() {
     let (_, node, network, bob, ids) = with_old_mail().await;
     let mut many = vec![ids[0].clone(); limits::ACK_IDS_MAX];
-    assert_eq!(network.ack(&bob, many.clone(), None).await.unwrap(), 1);
+    assert_eq!(network.session(&bob).ack(many.clone(), None).await.unwrap(), 1);
     many.push(ids[0].clone());
-    let fault = network.ack(&bob, many.clone(), None).await.unwrap_err();
+    let fault = network.session(&bob).ack(many.clone(), None).await.unwrap_err();
     assert_eq!((fault.code, &fault.details.unwrap()["field"]), (ErrorCode::TooLarge, &json!("ids")));
     let ack = json!({ "type": "network.event.ack", "target": "core", "payload": { "ids": many } });
-    let answers = network.emit(&bob, ack.to_string().into()).await.unwrap();
+    let answers = network.session(&bob).emit(ack.to_string().into()).await.unwrap();
     assert_eq!(answers[0].result.as_ref().unwrap_err().code, ErrorCode::TooLarge);
     node.stop().await;
 }
@@ -217,7 +217,7 @@ async fn acks_looked_up_max() {
         .iter()
         .map(|reader| {
             let (network, reader, ack) = (network.clone(), reader.clone(), ack.clone());
-            tokio::spawn(async move { network.emit(&reader, ack.into()).await.unwrap() })
+            tokio::spawn(async move { network.session(&reader).emit(ack.into()).await.unwrap() })
         })
         .collect();
     let mut refused = Vec::new();
@@ -229,11 +229,11 @@ async fn acks_looked_up_max() {
     assert_eq!(refused.iter().map(|(_, code)| *code).collect::<Vec<_>>(), [ErrorCode::RateLimited; 5]);
     // The rest was acked, and there is room again.
     for (n, reader) in readers.iter().enumerate() {
-        let left = network.query(reader, &inbox()).await.unwrap().events.iter().any(|r| r.event.id() == "all");
+        let left = network.session(reader).query(&inbox()).await.unwrap().events.iter().any(|r| r.event.id() == "all");
         assert_eq!(left, refused.iter().any(|(m, _)| *m == n), "{n}");
     }
     for (n, _) in refused {
-        let answers = network.emit(&readers[n], ack.clone().into()).await.unwrap();
+        let answers = network.session(&readers[n]).emit(ack.clone().into()).await.unwrap();
         assert!(answers[0].result.is_ok());
     }
     node.stop().await;
@@ -248,7 +248,7 @@ async fn the_acks_of_one_reader_are_looked_up_one_after_the_other_and_none_is_re
             let payload = if n % 2 == 0 { json!({ "ids": [ids[n % 20]] }) } else { json!({ "up_to": ids[n % 10] }) };
             let ack = json!({ "type": "network.event.ack", "target": "core", "payload": payload }).to_string();
             let (network, bob) = (network.clone(), bob.clone());
-            tokio::spawn(async move { network.emit(&bob, ack.into()).await.unwrap() })
+            tokio::spawn(async move { network.session(&bob).emit(ack.into()).await.unwrap() })
         })
         .collect();
     for answers in acks {
@@ -256,12 +256,12 @@ async fn the_acks_of_one_reader_are_looked_up_one_after_the_other_and_none_is_re
     }
     // All up to the tenth, and of the others those that were named.
     let looked_up = async {
-        while network.query(&bob, &inbox()).await.unwrap().events.len() > 5 {
+        while network.session(&bob).query(&inbox()).await.unwrap().events.len() > 5 {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), looked_up).await.unwrap();
-    let left = network.query(&bob, &inbox()).await.unwrap().events;
+    let left = network.session(&bob).query(&inbox()).await.unwrap().events;
     assert_eq!(
         left.iter().map(|r| r.event.id()).collect::<Vec<_>>(),
         ids[10..].iter().skip(1).step_by(2).collect::<Vec<_>>()

@@ -40,7 +40,7 @@ impl Place {
     fn send(&self, caller: &Arc<Caller>, event: Value) -> JoinHandle<Value> {
         let (network, caller) = (self.network.clone(), caller.clone());
         tokio::spawn(async move {
-            let answers = network.emit(&caller, event.to_string().into()).await.unwrap();
+            let answers = network.session(&caller).emit(event.to_string().into()).await.unwrap();
             *answers.into_iter().next().unwrap().result.unwrap().result.unwrap_or_default()
         })
     }
@@ -55,7 +55,7 @@ impl Place {
 
     fn channels(&self, caller: &Arc<Caller>) -> JoinHandle<String> {
         let (network, caller) = (self.network.clone(), caller.clone());
-        tokio::spawn(async move { network.look(&caller, Look::Channels).await.unwrap().to_string() })
+        tokio::spawn(async move { network.session(&caller).look(Look::Channels).await.unwrap().to_string() })
     }
 }
 
@@ -81,7 +81,7 @@ async fn what_is_not_committed_is_shown_to_nobody() {
     let listed = place.channels(&bob);
     let (network, reader) = (place.network.clone(), bob.clone());
     let query = Query { view: Some(View::Inbox), ..Query::default() };
-    let polled = tokio::spawn(async move { network.query(&reader, &query).await.unwrap().events.len() });
+    let polled = tokio::spawn(async move { network.session(&reader).query(&query).await.unwrap().events.len() });
     breathe().await;
     assert!(!made.is_finished(), "nothing is acknowledged before it is flushed");
     assert!(!listed.is_finished() && !polled.is_finished(), "a read that has seen it waits for it");

@@ -16,7 +16,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, Fault> {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     answers.into_iter().next().unwrap().result.map(|accepted| *accepted.result.unwrap_or_default())
 }
 
@@ -93,7 +93,7 @@ async fn watchers_that_come_at_any_time_see_the_same_to_one_end() {
         let mut watchers = Vec::new();
         let mut come = async |watchers: &mut Vec<_>| {
             let caller = if chance.below(2) == 0 { &a } else { &b };
-            let watch = network.watch_work(caller, &id).await.unwrap();
+            let watch = network.session(caller).watch_work(&id).await.unwrap();
             watchers.push(tokio::spawn(watch_all(watch)));
         };
         come(&mut watchers).await;
@@ -124,7 +124,7 @@ async fn watchers_that_come_at_any_time_see_the_same_to_one_end() {
         assert_eq!(refused.iter().map(|f| f.code).collect::<Vec<_>>(), [ErrorCode::NoPendingRequest], "one end wins");
         come(&mut watchers).await;
 
-        let log = network.work_page(&a, &id, 0, 500).await.unwrap();
+        let log = network.session(&a).work_page(&id, 0, 500).await.unwrap();
         assert!(log.ended && !log.has_more);
         let log: Vec<(Seq, &str)> = log.events.iter().map(|r| (r.event.seq, work_state(r).unwrap().as_str())).collect();
         let ends = log.iter().filter(|(_, s)| ["completed", "canceled"].contains(s)).count();
@@ -135,14 +135,14 @@ async fn watchers_that_come_at_any_time_see_the_same_to_one_end() {
             assert_eq!(seen.events, after(seen.snapshot.unwrap()), "from the snapshot on nothing is missed or twice");
         }
         for (seq, _) in &log {
-            let resumed = network.resume_work(&b, &id, *seq).await.unwrap();
+            let resumed = network.session(&b).resume_work(&id, *seq).await.unwrap();
             assert_eq!(resumed.is_over(), after(*seq).is_empty());
             assert_eq!(watch_all(resumed).await.unwrap(), Seen { snapshot: None, events: after(*seq) });
         }
         // Pages of any size give the same.
         let (mut paged, mut cursor) = (Vec::new(), 0);
         loop {
-            let page = network.work_page(&a, &id, cursor, 3).await.unwrap();
+            let page = network.session(&a).work_page(&id, cursor, 3).await.unwrap();
             paged.extend(page.events.iter().map(|r| r.event.seq));
             cursor = paged.last().copied().unwrap();
             if !page.has_more {
@@ -169,7 +169,7 @@ async fn of_racing_takers_one_wins_and_the_others_see_no_more() {
     let id = open(&network, &a, "channel/desk").await;
     let mut watchers = Vec::new();
     for taker in &takers {
-        watchers.push(tokio::spawn(watch_all(network.watch_work(taker, &id).await.unwrap())));
+        watchers.push(tokio::spawn(watch_all(network.session(taker).watch_work(&id).await.unwrap())));
     }
     let mut races = Vec::new();
     for taker in &takers {
@@ -184,7 +184,7 @@ async fn of_racing_takers_one_wins_and_the_others_see_no_more() {
         }
     }
     let [winner] = winners[..] else { panic!("{winners:?} all won") };
-    let unit = network.work(&a, &id).await.unwrap();
+    let unit = network.session(&a).work(&id).await.unwrap();
     assert_eq!(unit["executor"], format!("agent:taker-{winner}"));
     emit(&network, &takers[winner], update(&id, "completed")).await.unwrap();
     for (n, watcher) in watchers.into_iter().enumerate() {
@@ -194,7 +194,7 @@ async fn of_racing_takers_one_wins_and_the_others_see_no_more() {
         } else {
             // Once it is taken it is between two; how much of it came before depends on the race.
             assert_eq!(seen.unwrap_err().code, ErrorCode::UnknownTarget);
-            assert_eq!(network.work(&takers[n], &id).await.unwrap_err().code, ErrorCode::UnknownTarget);
+            assert_eq!(network.session(&takers[n]).work(&id).await.unwrap_err().code, ErrorCode::UnknownTarget);
         }
     }
     node.stop().await;
@@ -216,15 +216,16 @@ async fn an_order_is_carried_out_once() {
     let mut tries = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let (network, alice, order) = (network.clone(), alice.clone(), order.clone());
-        tries.spawn(async move { network.open_work(&alice, &order).await.unwrap() });
+        tries.spawn(async move { network.session(&alice).open_work(&order).await.unwrap() });
     }
     let opened = tries.join_all().await;
     assert_eq!(opened.iter().filter(|unit| !unit.duplicate).count(), 1);
     assert!(opened.iter().all(|unit| (&unit.id, unit.seq) == (&opened[0].id, opened[0].seq)));
-    let unit = network.work(&alice, "report").await.unwrap();
+    let unit = network.session(&alice).work("report").await.unwrap();
     assert_eq!((&unit["id"], &unit["executor"]), (&json!(opened[0].id), &json!("agent:bob")));
     // To a member's own name it is nobody else's: bob's order by that name is a unit of bob's.
-    let back = network.open_work(&bob, &WorkOrder { target: "agent:alice".into(), ..order.clone() }).await.unwrap();
+    let back =
+        network.session(&bob).open_work(&WorkOrder { target: "agent:alice".into(), ..order.clone() }).await.unwrap();
     assert!(!back.duplicate && back.id != opened[0].id);
     for (wrong, code) in [
         (WorkOrder { target: "agent:nobody".into(), name: None, ..order.clone() }, ErrorCode::UnknownTarget),
@@ -232,7 +233,7 @@ async fn an_order_is_carried_out_once() {
         (WorkOrder { name: None, deadline_ms: Some(1), ..order.clone() }, ErrorCode::InvalidEvent),
         (WorkOrder { target: "agent:alice".into(), name: None, ..order }, ErrorCode::InvalidEvent),
     ] {
-        assert_eq!(network.open_work(&alice, &wrong).await.unwrap_err().code, code, "{wrong:?}");
+        assert_eq!(network.session(&alice).open_work(&wrong).await.unwrap_err().code, code, "{wrong:?}");
     }
     node.stop().await;
 }

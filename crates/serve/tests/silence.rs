@@ -22,7 +22,7 @@ async fn jump(ms: u64) {
 async fn status(server: &Server, name: &str) -> String {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let look = Look::Discover { filter: json!({}), compat: false };
-    let roster = server.node.default_network().unwrap().look(&operator, look).await.unwrap();
+    let roster = server.node.default_network().unwrap().session(&operator).look(look).await.unwrap();
     let agents = roster["agents"].as_array().unwrap();
     agents.iter().find(|agent| agent["address"] == name).unwrap()["status"].as_str().unwrap().to_owned()
 }
@@ -137,7 +137,7 @@ async fn an_open_event_stream_keeps_its_reader_online() {
     let network = server.node.default_network().unwrap();
     let operator = Arc::new(Caller { operator: true, dialect: Some(rialto_node::Dialect::Seed), ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:reader", "target": "core" });
-    let joined = network.emit(&operator, join.to_string().into()).await.unwrap().remove(0);
+    let joined = network.session(&operator).emit(join.to_string().into()).await.unwrap().remove(0);
     let session = joined.result.unwrap().result.unwrap()["session_id"].as_str().unwrap().to_owned();
     let mut stream = tokio::net::TcpStream::connect(server.addr).await.unwrap();
     let ask = format!(

@@ -45,7 +45,7 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
     let running = tokio::spawn(spawned.run(stop.clone()));
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
     let emit = async |caller: &Arc<Caller>, event: serde_json::Value| {
-        network.emit(caller, event.to_string().into()).await.unwrap().remove(0)
+        network.session(caller).emit(event.to_string().into()).await.unwrap().remove(0)
     };
     let joined =
         emit(&operator, json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" })).await;
@@ -57,7 +57,7 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
     let wait_for = async |kind: &str, head: &mut tokio::sync::watch::Receiver<u64>| loop {
         let filter = rialto_node::Filter { kind: Some(kind.to_owned()), ..Default::default() };
         let query = Query { view: Some(View::Log), filter, ..Query::default() };
-        let page = network.query(&operator, &query).await.unwrap();
+        let page = network.session(&operator).query(&query).await.unwrap();
         if let Some(record) = page.events.last() {
             return record.event.json();
         }
@@ -83,7 +83,8 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap();
     let roster = network
-        .look(&operator, rialto_node::command::Look::Discover { filter: json!({ "query": "bot" }), compat: false })
+        .session(&operator)
+        .look(rialto_node::command::Look::Discover { filter: json!({ "query": "bot" }), compat: false })
         .await
         .unwrap();
     assert_eq!(roster["agents"][0]["status"], "offline");

@@ -248,7 +248,7 @@ async fn lists_without_a_page_are_capped_and_say_that_there_is_more() {
         json!({ "type": "network.channel.create", "target": "core", "payload": payload }).to_string().into_bytes()
     };
     let texts: Vec<Vec<u8>> = (0..count).map(create).collect();
-    let answers = network.emit(&caller, texts.iter().map(Vec::as_slice).collect()).await.unwrap();
+    let answers = network.session(&caller).emit(texts.iter().map(Vec::as_slice).collect()).await.unwrap();
     assert!(answers.iter().all(|a| a.result.is_ok()), "{:?}", answers.iter().find_map(|a| a.result.clone().err()));
     let rows = |answer: &Value| answer["channels"].as_array().unwrap().len();
     let get = async |path: String| data(&server, "GET", &path, &token, Value::Null).await;
@@ -265,7 +265,7 @@ async fn lists_without_a_page_are_capped_and_say_that_there_is_more() {
     assert_eq!((channels.len(), &newest["has_more"]), (limits::LIST_ROWS_MAX, &json!(true)));
     assert!(channels.iter().all(|(name, event)| event["target"] == format!("channel/{name}")));
     let said = json!({ "type": "workspace.message.posted", "target": "channel/c7", "payload": { "content": "hi" } });
-    network.emit(&caller, said.to_string().into()).await.unwrap().remove(0).result.unwrap();
+    network.session(&caller).emit(said.to_string().into()).await.unwrap().remove(0).result.unwrap();
     let newest = get(format!("/v1/events/latest-per-channel?network={id}&type=workspace.message")).await;
     let channels = newest["channels"].as_object().unwrap();
     assert_eq!(channels.keys().collect::<Vec<_>>(), ["c7"]);

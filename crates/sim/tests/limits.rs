@@ -298,7 +298,8 @@ async fn input_queue_max() {
         json!({ "type": "network.agent.join", "source": "agent:a", "target": "core", "payload": {} }).to_string(),
     );
     // One thread: nobody takes anything out while all of them put theirs in.
-    let calls = (0..INPUT_QUEUE_MAX + 20).map(|_| network.emit(&caller, Texts::one(frame.clone())));
+    let session = network.session(&caller);
+    let calls = (0..INPUT_QUEUE_MAX + 20).map(|_| session.emit(Texts::one(frame.clone())));
     let answers = join_all(calls).await;
     let refused: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
     assert_eq!(refused.len(), 20);
@@ -306,7 +307,7 @@ async fn input_queue_max() {
         assert_eq!(fault.code, ErrorCode::RateLimited);
         assert!(fault.details.as_ref().is_some_and(|d| d["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0)));
     }
-    assert!(network.emit(&caller, Texts::one(frame)).await.is_ok(), "and later there is room again");
+    assert!(network.session(&caller).emit(Texts::one(frame)).await.is_ok(), "and later there is room again");
     node.stop().await;
 }
 

@@ -5,15 +5,14 @@ use rialto_carrier::credentials::{SESSION_ID, WORKSPACE_TOKEN, bearer, header_te
 use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, Dialect, Network};
+use rialto_node::{Caller, Dialect, Session};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// What a call brings besides its own arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) network: Network,
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) session: Session,
     pub(crate) compat: bool,
     /// The caller must not learn that the network exists: it shows nothing that the network has given out.
     pub(crate) hidden: bool,
@@ -136,6 +135,6 @@ impl<'a> CallRequest<'a> {
                 }
             };
         }
-        Ok(Call { network, caller: Arc::new(caller), compat, hidden })
+        Ok(Call { session: network.session(&Arc::new(caller)), compat, hidden })
     }
 }

@@ -19,25 +19,20 @@ pub(crate) async fn threads(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let channel = request.params.get("channel").filter(|name| !name.is_empty()).cloned();
     let (before, limit) = listing(&request.params)?;
-    Ok(answer::ok(&call.network.threads(&call.caller, channel, before, limit).await?))
+    Ok(answer::ok(&call.session.threads(channel, before, limit).await?))
 }
 
 /// `GET /v1/threads/{channel}/{thread}`.
 pub(crate) async fn thread(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(
-        &call
-            .network
-            .thread(&call.caller, request.named("channel").to_owned(), request.named("thread").to_owned())
-            .await?,
-    ))
+    Ok(answer::ok(&call.session.thread(request.named("channel").to_owned(), request.named("thread").to_owned()).await?))
 }
 
 /// `GET /v1/rooms?before&limit`.
 pub(crate) async fn rooms(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let (before, limit) = listing(&request.params)?;
-    Ok(answer::ok(&call.network.rooms(&call.caller, before, limit).await?))
+    Ok(answer::ok(&call.session.rooms(before, limit).await?))
 }
 
 /// `POST /v1/rooms` {peer, channel?}.
@@ -51,17 +46,17 @@ pub(crate) async fn open_room(request: ApiRequest, body: Bytes) -> Result<Respon
     };
     let missing = || Fault::new(ErrorCode::InvalidArgument, "peer names the other member").field("peer");
     let peer = text("peer")?.ok_or_else(missing)?;
-    Ok(answer::ok(&call.network.open_room(&call.caller, peer, text("channel")?).await?))
+    Ok(answer::ok(&call.session.open_room(peer, text("channel")?).await?))
 }
 
 /// `GET /v1/rooms/{id}`.
 pub(crate) async fn room(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.room(&call.caller, request.named("id").to_owned()).await?))
+    Ok(answer::ok(&call.session.room(request.named("id").to_owned()).await?))
 }
 
 /// `GET /v1/events/conversations`.
 pub(crate) async fn direct(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.conversations(&call.caller).await?))
+    Ok(answer::ok(&call.session.conversations().await?))
 }

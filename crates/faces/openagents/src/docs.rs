@@ -128,7 +128,7 @@ pub(crate) async fn network_asyncapi(
     let call = CallRequest::new(&state, &headers).path(Some(&name)).call()?;
     // A network that is not listed has no profile for strangers, and so no document.
     crate::members::profile_json(&state, &call, &headers).await?;
-    Ok(axum::Json(asyncapi_json(&state.base_url(&headers), &call.network)).into_response())
+    Ok(axum::Json(asyncapi_json(&state.base_url(&headers), call.session.network())).into_response())
 }
 
 /// `/.well-known/openagents.json`: listed networks only.

@@ -125,9 +125,9 @@ async fn single(
     let answers = match key.filter(|_| unnamed) {
         Some(key) => {
             let key = idempotency_key(key.to_str().unwrap_or_default())?;
-            Box::pin(call.network.emit_keyed(&call.caller, body, key)).await?
+            Box::pin(call.session.emit_keyed(body, key)).await?
         }
-        None => call.network.emit(&call.caller, Texts::one(body)).await?,
+        None => call.session.emit(Texts::one(body)).await?,
     };
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     match answered.result {
@@ -145,10 +145,10 @@ async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -
     let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
     let mut response = accepted.response.as_ref().map(|e| e.json());
     if let Some(query) = &answered.query {
-        let result = unread::page(&call.network, &call.caller, query).await?;
+        let result = unread::page(call.session.network(), call.session.caller(), query).await?;
         let page = wire::page_json(&result, false);
         let id = answered.event_id();
-        let event = wire::server_event("network.events.response", "core", call.network.id(), &page, id);
+        let event = wire::server_event("network.events.response", "core", call.session.network().id(), &page, id);
         response = Some(event.json());
     }
     if let (Some(wait), Some(seq), None) = (wait, accepted.seq, &response) {
@@ -181,7 +181,7 @@ async fn batch(
     let first = texts.iter().next().and_then(|t| std::str::from_utf8(t).ok()).and_then(|t| Envelope::parse(t).ok());
     let named = path.or_else(|| first.as_ref()?.network.as_deref());
     let call = CallRequest::new(state, headers).params(params).path(named).call()?;
-    let answers = if texts.is_empty() { Vec::new() } else { call.network.emit(&call.caller, texts).await? };
+    let answers = if texts.is_empty() { Vec::new() } else { call.session.emit(texts).await? };
     let results: Vec<Value> = answers
         .iter()
         .map(|a| match &a.result {
@@ -194,10 +194,10 @@ async fn batch(
 
 /// Waits for the first event that answers `id`; none in time is no error.
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
-    let mut poll = LongPoll::new(&call.network, Some(wait));
+    let mut poll = LongPoll::new(call.session.network(), Some(wait));
     let view = if call
-        .network
-        .look(&call.caller, Look::Profile)
+        .session
+        .look(Look::Profile)
         .await?
         .get("capabilities")
         .is_some_and(|c| c.to_string().contains("network.events"))
@@ -216,7 +216,7 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
             filter: Filter { in_reply_to: Some(id.to_owned()), ..Filter::default() },
             ..Query::default()
         };
-        let result = call.network.query(&call.caller, &query).await?;
+        let result = call.session.query(&query).await?;
         // A receipt says that somebody has read it, not what it says to it.
         if let Some(record) = result.events.first().filter(|r| r.event.kind() != "network.event.ack") {
             return Ok(Some(record.event.json()));
@@ -239,8 +239,8 @@ pub(crate) fn query_of(params: &Params, call: &Call) -> Result<Query, Refusal> {
 
 /// A member reads its inbox, everybody else and compat clients the log.
 fn default_view(call: &Call) -> View {
-    let caller = &call.caller;
-    let holder = caller.session.is_none() && caller.bearer.is_none_or(|b| call.network.has_token(&b));
+    let caller = call.session.caller();
+    let holder = caller.session.is_none() && caller.bearer.is_none_or(|b| call.session.network().has_token(&b));
     if call.compat || caller.operator && caller.session.is_none() || holder { View::Log } else { View::Inbox }
 }
 
@@ -249,7 +249,7 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let mut query = query_of(&request.params, &call)?;
     query.checked_limit()?;
-    call.network.prepare(&call.caller, &mut query).await?;
+    call.session.prepare(&mut query).await?;
     let wait = wait_seconds(&request.params)?;
     ack_before(&call, &query, &request.params).await?;
     query.asks = true;
@@ -264,17 +264,17 @@ pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> R
     if params.get("ack").is_some_and(|v| v == "false" || v == "0") || query.view != Some(View::Inbox) {
         return Ok(());
     }
-    if let Some(seq) = call.network.cursor(&call.caller, after, query.lenient_cursor).await? {
-        call.network.ack_filtered(&call.caller, seq, query.filter.clone()).await?;
+    if let Some(seq) = call.session.cursor(after, query.lenient_cursor).await? {
+        call.session.ack_filtered(seq, query.filter.clone()).await?;
     }
     Ok(())
 }
 
 pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
-    let mut poll = LongPoll::new(&call.network, wait);
+    let mut poll = LongPoll::new(call.session.network(), wait);
     loop {
         poll.begin_read();
-        let result = unread::page(&call.network, &call.caller, query).await?;
+        let result = unread::page(call.session.network(), call.session.caller(), query).await?;
         let nothing = result.events.is_empty() && result.checks.is_empty() && !result.has_more;
         if !nothing || !poll.is_worth_another().await {
             return Ok(result);
@@ -298,20 +298,20 @@ pub(crate) async fn ack(request: ApiRequest, body: Bytes) -> Result<Response, Re
     if ids.is_empty() && up_to.is_none() {
         return Err(bad().into());
     }
-    let acked = call.network.ack(&call.caller, ids, up_to).await?;
+    let acked = call.session.ack(ids, up_to).await?;
     Ok(answer::ok(&json!({ "acked": acked })))
 }
 
 /// `GET /v1/events/{id}/explain`.
 pub(crate) async fn explain(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.explain(&call.caller, request.named("id")).await?))
+    Ok(answer::ok(&call.session.explain(request.named("id")).await?))
 }
 
 /// `GET /v1/events/latest-per-channel?type=`.
 pub(crate) async fn latest_per_channel(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let (newest, has_more) = call.network.latest_per_channel(&call.caller, request.params.get("type").cloned()).await?;
+    let (newest, has_more) = call.session.latest_per_channel(request.params.get("type").cloned()).await?;
     let mut channels = serde_json::Map::new();
     for (name, record) in newest {
         channels.insert(name.into(), serde_json::from_str(&record.event.json()).unwrap_or_default());

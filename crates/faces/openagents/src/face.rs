@@ -75,8 +75,8 @@ impl Face for OpenAgents {
         let Query(params) = Query::<Params>::try_from_uri(uri).ok()?;
         let request = CallRequest::new(&self.state, headers).params(&params).path(self.network_in(uri.path()));
         let call = request.query_token().call().ok()?;
-        let (bearer, session) = (call.caller.bearer, call.caller.session);
-        Some((call.network, Caller { bearer, session, ..Caller::default() }))
+        let (bearer, session) = (call.session.caller().bearer, call.session.caller().session);
+        Some((call.session.network().clone(), Caller { bearer, session, ..Caller::default() }))
     }
 
     fn unknown_path(&self, path: &str) -> Option<Fault> {

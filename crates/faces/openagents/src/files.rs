@@ -70,14 +70,14 @@ impl Around<'_> {
     /// Begins to take content in, for whoever has been named by now.
     async fn begin(&self) -> Result<Begun, Refusal> {
         let call = self.call(false)?;
-        let upload = call.network.begin_file(&call.caller).await?;
-        Ok(Begun { upload, network: call.network.id().to_owned() })
+        let upload = call.session.begin_file().await?;
+        Ok(Begun { upload, network: call.session.network().id().to_owned() })
     }
 
     /// Keeps the content as a file.
     async fn keep(self, begun: Begun, name: &str, content_type: Option<String>) -> Result<Response, Refusal> {
         let call = self.call(true)?;
-        if call.network.id() != begun.network {
+        if call.session.network().id() != begun.network {
             return Err(invalid_field("network", "say it before the content, in the query or as X-Network").into());
         }
         if name.is_empty() || name.contains(['/', '\\']) {
@@ -85,7 +85,7 @@ impl Around<'_> {
         }
         let channel = self.text("channel_name")?.map(str::to_owned);
         let file = NewFile { name: name.to_owned(), content_type, channel };
-        let kept = call.network.keep_file(&call.caller, begun.upload, &file).await;
+        let kept = call.session.keep_file(begun.upload, &file).await;
         // What is wrong with the address is wrong with the name.
         let is_name = |fault: &Fault| fault.code == ErrorCode::InvalidAddress;
         let kept =
@@ -221,7 +221,7 @@ pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
         limit: number("limit")?,
         offset: number("offset")?.unwrap_or(0),
     };
-    let mut found = call.network.files(&call.caller, filter).await?;
+    let mut found = call.session.files(filter).await?;
     for file in found.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten() {
         *file = dated(file.take());
     }
@@ -240,7 +240,7 @@ fn said(request: &ApiRequest) -> Value {
 /// `GET /v1/files/{id}`: the bytes, whole or a range. A page that shows them can only say its token in the URL.
 pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_by_url(&said(&request))?;
-    let found = call.network.file(&call.caller, request.named("id")).await?;
+    let found = call.session.file(request.named("id")).await?;
     let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
     let sent = KeptContent {
         contents: vec![found.content],
@@ -248,19 +248,19 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
         content_type: text("content_type"),
         filename: text("filename"),
     };
-    ranges::answer(&call.network, &sent, &request.headers).await
+    ranges::answer(call.session.network(), &sent, &request.headers).await
 }
 
 /// `GET /v1/files/{id}/info`.
 pub(crate) async fn info(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_with(&said(&request))?;
-    Ok(answer::ok(&dated(call.network.file(&call.caller, request.named("id")).await?.entry)))
+    Ok(answer::ok(&dated(call.session.file(request.named("id")).await?.entry)))
 }
 
 /// `DELETE /v1/files/{id}`.
 pub(crate) async fn remove(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_with(&said(&request))?;
     let id = request.named("id");
-    call.network.delete_file(&call.caller, id).await?;
+    call.session.delete_file(id).await?;
     Ok(answer::ok(&json!({ "id": id, "status": "deleted" })))
 }

@@ -13,7 +13,7 @@ use event::Event;
 use rialto_carrier::grpc::{GrpcServices, refused};
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Answered, Query, View};
+use rialto_node::{Answered, Caller, Query, View};
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Service {
     }
 
     async fn one(&self, call: &Call, event: &Value) -> Result<Answered, Status> {
-        let answers = call.network.emit(&call.caller, event.to_string().into()).await.map_err(|f| refused(&f, None))?;
+        let answers = call.session.emit(event.to_string().into()).await.map_err(|f| refused(&f, None))?;
         answers.into_iter().next().ok_or_else(|| refused(&ErrorCode::Internal.into(), None))
     }
 }
@@ -117,7 +117,7 @@ impl pb::network_server::Network for Service {
                 map.insert(key.into(), json!(value));
             }
         }
-        let event = json!({ "type": "network.agent.join", "source": call.caller.claimed, "target": "core", "payload": payload });
+        let event = json!({ "type": "network.agent.join", "source": call.session.caller().claimed, "target": "core", "payload": payload });
         let answered = self.one(&call, &event).await.map_err(seen)?;
         let accepted = answered.result.map_err(|f| seen(refused(&f, None)))?;
         let result = accepted.result.unwrap_or_default();
@@ -151,13 +151,13 @@ impl pb::network_server::Network for Service {
 
     async fn heartbeat(&self, request: Request<pb::HeartbeatRequest>) -> Result<Response<pb::HeartbeatReply>, Status> {
         let r = request.get_ref();
-        let mut call = self.call(&request, &r.network, &r.agent_id)?;
+        let call = self.call(&request, &r.network, &r.agent_id)?;
+        let mut session = call.session;
         if !r.session_id.is_empty() {
-            let mut caller = call.caller.as_ref().clone();
-            caller.session = Some(rialto_node::identity::sha256(&r.session_id));
-            call.caller = std::sync::Arc::new(caller);
+            let shown = Some(rialto_node::identity::sha256(&r.session_id));
+            session = session.showing(Caller { session: shown, ..session.caller().as_ref().clone() });
         }
-        call.network.heartbeat(&call.caller).await.map_err(|f| refused(&f, None))?;
+        session.heartbeat().await.map_err(|f| refused(&f, None))?;
         let server_time = i64::try_from(crate::wire::now_ms()).unwrap_or(i64::MAX);
         Ok(Response::new(pb::HeartbeatReply { status: "online".to_owned(), server_time }))
     }
@@ -173,7 +173,7 @@ impl pb::network_server::Network for Service {
         let answers = if texts.is_empty() {
             Vec::new()
         } else {
-            call.network.emit(&call.caller, texts).await.map_err(|f| refused(&f, None))?
+            call.session.emit(texts).await.map_err(|f| refused(&f, None))?
         };
         let mut results = Vec::with_capacity(answers.len());
         let mut room = limits::BATCH_RESPONSE_BYTES_MAX;
@@ -190,7 +190,7 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         if !r.ack_ids.is_empty() {
-            call.network.ack(&call.caller, r.ack_ids.clone(), None).await.map_err(|f| refused(&f, None))?;
+            call.session.ack(r.ack_ids.clone(), None).await.map_err(|f| refused(&f, None))?;
         }
         let mut params = Params::new();
         let mut put = |key: &str, value: &str| {
@@ -256,7 +256,7 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         let filter = object(&r.filter, "filter")?;
-        let roster = call.network.discover(&call.caller, &filter, false).await.map_err(|f| refused(&f, None))?;
+        let roster = call.session.discover(&filter, false).await.map_err(|f| refused(&f, None))?;
         Ok(Response::new(pb::DiscoverReply { roster: roster.to_string().into_bytes() }))
     }
 
@@ -290,13 +290,13 @@ impl Service {
             return failed(&rialto_node::too_much_at_once());
         }
         if let Some(query) = &answered.query {
-            let page = match unread::page(&call.network, &call.caller, query).await {
+            let page = match unread::page(call.session.network(), call.session.caller(), query).await {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };
             let payload = crate::wire::page_json(&page, false);
             let kind = "network.events.response";
-            let event = crate::wire::server_event(kind, "core", call.network.id(), &payload, Some(&event_id));
+            let event = crate::wire::server_event(kind, "core", call.session.network().id(), &payload, Some(&event_id));
             response = Some(Event::of(&event, None));
         }
         pb::SendResult {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) async fn join(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let mut payload = json_object(&body)?;
     let call = request.call_to_join(&payload)?;
-    let source = call.caller.claimed.clone();
+    let source = call.session.caller().claimed.clone();
     if let Some(map) = payload.as_object_mut() {
         map.remove("network");
         if let Some(name) = map.remove("agent_name") {
@@ -31,7 +31,7 @@ pub(crate) async fn join(request: ApiRequest, body: Bytes) -> Result<Response, R
 }
 
 async fn one(call: &auth::Call, event: &Value) -> Result<rialto_node::Answered, Refusal> {
-    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    let answers = call.session.emit(event.to_string().into()).await?;
     answers.into_iter().next().ok_or_else(|| ErrorCode::Internal.into())
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, 
         }
         // Compat clients leave without looking whether they are there.
         Err(fault) if call.compat && matches!(fault.code, ErrorCode::NotAMember) => Ok(answer::ok(
-            &json!({ "agent_name": payload.get("agent_name"), "address": call.caller.claimed, "status": "offline" }),
+            &json!({ "agent_name": payload.get("agent_name"), "address": call.session.caller().claimed, "status": "offline" }),
         )),
         Err(fault) => Err(fault.into()),
     }
@@ -64,7 +64,7 @@ pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, 
 pub(crate) async fn heartbeat(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    Ok(answer::ok(&call.network.heartbeat(&call.caller).await?))
+    Ok(answer::ok(&call.session.heartbeat().await?))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
@@ -78,10 +78,10 @@ pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response,
         map.remove("address");
     }
     let call = request.call_with(&asker)?;
-    let itself = call.caller.session.is_none() && call.caller.claimed.is_none();
+    let itself = call.session.caller().session.is_none() && call.session.caller().claimed.is_none();
     let remove = rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned());
-    let data = if itself && (call.caller.operator || call.network.settings().token_manages) {
-        call.network.act(&call.caller, request.client.place(), remove).await?
+    let data = if itself && (call.session.caller().operator || call.session.network().settings().token_manages) {
+        call.session.act(request.client.place(), remove).await?
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
         *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
@@ -108,13 +108,13 @@ pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
     if let Some(limit) = request.params.get("limit") {
         filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
     }
-    Ok(answer::ok(&call.network.discover(&call.caller, &Value::Object(filter), call.compat).await?))
+    Ok(answer::ok(&call.session.discover(&Value::Object(filter), call.compat).await?))
 }
 
 /// `GET /v1/me`.
 pub(crate) async fn me(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.me(&call.caller).await?))
+    Ok(answer::ok(&call.session.me().await?))
 }
 
 /// `PATCH /v1/me` {mute?, unmute?, dnd?, name?}.
@@ -126,7 +126,7 @@ pub(crate) async fn change_me(request: ApiRequest, body: Bytes) -> Result<Respon
         let text = format!("nothing is to change: give one of {}", Wishes::KEYS.join(", "));
         return Err(Fault::new(ErrorCode::InvalidArgument, text).into());
     }
-    Ok(answer::ok(&call.network.change_me(&call.caller, wishes).await?))
+    Ok(answer::ok(&call.session.change_me(wishes).await?))
 }
 
 /// `GET /v1/channels`.
@@ -143,13 +143,13 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
     let after = after
         .map(|text| text.parse().map_err(|_| invalid_field("after", "a cursor that an answer gave")))
         .transpose()?;
-    Ok(answer::ok(&call.network.look(&call.caller, Look::ChannelPage { after, limit }).await?))
+    Ok(answer::ok(&call.session.look(Look::ChannelPage { after, limit }).await?))
 }
 
 /// `GET /v1/analytics`.
 pub(crate) async fn analytics(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.look(&call.caller, Look::Analytics).await?))
+    Ok(answer::ok(&call.session.look(Look::Analytics).await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
@@ -165,11 +165,11 @@ pub(crate) async fn network_profile(request: ApiRequest) -> Result<Response, Ref
 }
 
 pub(crate) async fn profile_json(state: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
-    let mut data = call.network.look(&call.caller, Look::Profile).await?;
+    let mut data = call.session.look(Look::Profile).await?;
     let base = state.base_url(headers);
     if let Some(map) = data.as_object_mut() {
         map.remove("listed");
-        map.insert("transports".into(), crate::docs::transports(&base, call.network.id()));
+        map.insert("transports".into(), crate::docs::transports(&base, call.session.network().id()));
     }
     Ok(data)
 }

@@ -31,7 +31,7 @@ pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
     if let Some(limit) = request.params.get("limit") {
         filter.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| invalid_field("limit", "a number"))?.into());
     }
-    Ok(answer::ok(&call.network.resources(&call.caller, filter.into()).await?))
+    Ok(answer::ok(&call.session.resources(filter.into()).await?))
 }
 
 /// The address in a path.
@@ -47,7 +47,7 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
         .get("version")
         .map(|text| text.parse().map_err(|_| invalid_field("version", "a number")))
         .transpose()?;
-    let found = call.network.resource(&call.caller, &address(&request), version).await?;
+    let found = call.session.resource(&address(&request), version).await?;
     let described = request.params.get("info").is_some_and(|v| v != "false" && v != "0");
     if described || found.content.is_none() {
         return Ok(answer::ok(&found.entry));
@@ -56,7 +56,7 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
     let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
     let content_type = entry.get("content_type").and_then(Value::as_str);
     let sent = KeptContent { contents: vec![*kept], tag: version.unwrap_or(current), content_type, filename: None };
-    ranges::answer(&call.network, &sent, &request.headers).await
+    ranges::answer(call.session.network(), &sent, &request.headers).await
 }
 
 /// The version a caller expects, from `If-Match`; `If-None-Match: *` means none.
@@ -76,7 +76,7 @@ pub(crate) async fn put(request: ApiRequest, body: Body) -> Result<Response, Ref
     let address = address(&request);
     let expected = expected(&request.headers)?;
     let length = request.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    let (upload, version) = call.network.upload(&call.caller, &address, length).await?;
+    let (upload, version) = call.session.upload(&address, length).await?;
     if let Some(expected) = expected.filter(|expected| *expected != version.unwrap_or(0)) {
         let text = format!("{address} is at version {}, not {expected}", version.unwrap_or(0));
         let details = json!({ "version": version });
@@ -120,7 +120,7 @@ pub(crate) async fn put(request: ApiRequest, body: Body) -> Result<Response, Ref
 pub(crate) async fn stage(request: ApiRequest, body: Body) -> Result<Response, Refusal> {
     let call = request.call()?;
     let length = request.headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    let stored = taken_in(call.network.stage(&call.caller, length).await?, body).await?;
+    let stored = taken_in(call.session.stage(length).await?, body).await?;
     Ok(answer::ok(&json!({ "sha256": hex::text(&stored.hash), "size": stored.size, "kept_ms": STAGED_MS })))
 }
 
@@ -160,7 +160,7 @@ pub(crate) async fn remove(request: ApiRequest) -> Result<Response, Refusal> {
 
 /// The result of an event that was accepted.
 async fn accepted(call: &Call, event: &Value) -> Result<Value, Refusal> {
-    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    let answers = call.session.emit(event.to_string().into()).await?;
     let answered: Option<Answered> = answers.into_iter().next();
     let accepted = answered.ok_or(ErrorCode::Internal)?.result?;
     Ok(*accepted.result.unwrap_or_default())
@@ -182,7 +182,7 @@ pub(crate) async fn invoke(request: ApiRequest, body: Bytes) -> Result<Response,
     }
     let target = format!("resource/tool/{}", request.named("tool"));
     let event = json!({ "type": "network.resource.invoke", "target": target, "payload": input, "metadata": metadata });
-    let called = call.network.call(&call.caller, &event).await?;
+    let called = call.session.call(&event).await?;
     let accepted = called.answered.result?;
     let end = called.end.ok_or_else(|| Fault::new(ErrorCode::Internal, "the call ended without an event"))?;
     ended(&end, accepted.event_id())

@@ -26,33 +26,33 @@ const SIGNALS: usize = 256;
 pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_by_url(&Value::Null)?;
     let mut query = query_of(&request.params, &call)?;
-    call.network.prepare(&call.caller, &mut query).await?;
+    call.session.prepare(&mut query).await?;
     query.limit = Some(i64::try_from(limits::PAGE_EVENTS_MAX).unwrap_or(500));
     query.filter.descending = false;
     query.pushed = query.view == Some(View::Inbox);
     query.after = sse::last_event_id(&request.headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
-    let head = call.network.head();
+    let head = call.session.network().head();
     let start = *head.borrow();
     let cursor = match &query.after {
-        Some(after) => call.network.cursor(&call.caller, after, query.lenient_cursor).await?.unwrap_or(0),
+        Some(after) => call.session.cursor(after, query.lenient_cursor).await?.unwrap_or(0),
         None if query.view == Some(View::Inbox) => 0,
         None => start,
     };
     ack_before(&call, &query, &request.params).await?;
     let view = query.view.unwrap_or(View::Log);
-    let viewer = call.network.page(&call.caller, view, &query.filter, None, 0).await?.viewer;
+    let viewer = call.session.page(view, &query.filter, None, 0).await?.viewer;
     if query.view == Some(View::Inbox) && !is_member(viewer) {
         return Err(Fault::new(ErrorCode::NotAMember, "an inbox belongs to a member").into());
     }
     let typed = request.params.get("events").is_some_and(|v| v == "typed");
     let (tx, rx) = mpsc::channel(sse::CHUNKS);
-    let connection = call.network.connection();
+    let connection = call.session.network().connection();
     let (outbox, signals) = outbox(SIGNALS);
-    call.network.watch(connection, &call.caller, &outbox).await;
+    call.session.watch(connection, &outbox).await;
     let (stop, account) = (request.state.stop.clone(), unread::stream());
     tokio::spawn(async move {
-        let network = call.network.clone();
+        let network = call.session.network().clone();
         let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer), account };
         reader.follow(cursor, head, signals).await;
         network.close_stream(connection).await;
@@ -103,7 +103,7 @@ impl Reader {
             head.borrow_and_update();
             let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
             let Some(charge) = self.room().await else { return };
-            let result = match self.call.network.query(&self.call.caller, &next).await {
+            let result = match self.call.session.query(&next).await {
                 Ok(result) => result,
                 Err(fault) => {
                     self.refused(&fault).await;
@@ -171,7 +171,7 @@ impl Reader {
     /// After a while of silence: the reader hears that the stream lives, the network that the member does.
     async fn keep_alive(&self) -> bool {
         if self.member
-            && let Err(fault) = self.call.network.heartbeat(&self.call.caller).await
+            && let Err(fault) = self.call.session.heartbeat().await
         {
             self.refused(&fault).await;
             return false;

@@ -41,7 +41,11 @@ pub(crate) enum Peer {
 
 impl Peer {
     pub(crate) fn new(call: &Call) -> Peer {
-        if call.hidden { Peer::Hidden(call.network.clone()) } else { Peer::Network(call.network.clone()) }
+        if call.hidden {
+            Peer::Hidden(call.session.network().clone())
+        } else {
+            Peer::Network(call.session.network().clone())
+        }
     }
 
     /// Whether the caller may know of it.
@@ -230,7 +234,11 @@ impl Conversation {
         };
         let texts = network.room_for(texts).await;
         for piece in texts.pieces(TURN_EVENTS) {
-            network.emit_stream(self.connection, &self.caller, piece, &self.outbox).await.map_err(|f| f.code)?;
+            network
+                .session(&self.caller)
+                .emit_stream(self.connection, piece, &self.outbox)
+                .await
+                .map_err(|f| f.code)?;
         }
         Ok(count)
     }
@@ -475,7 +483,7 @@ impl Renderer {
                     let page = match network.reserve(&caller).await {
                         Ok(reserved) => {
                             charge = reserved;
-                            network.query(&caller, &query).await
+                            network.session(&caller).query(&query).await
                         }
                         Err(fault) => Err(fault),
                     };

@@ -50,26 +50,26 @@ fn filter(params: &Params) -> Result<UnitFilter, Fault> {
 pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let (_, limit) = listing(&request.params)?;
-    Ok(answer::ok(&call.network.works(&call.caller, filter(&request.params)?, limit).await?))
+    Ok(answer::ok(&call.session.works(filter(&request.params)?, limit).await?))
 }
 
 /// `GET /v1/work/{id}`.
 pub(crate) async fn show(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.network.work(&call.caller, request.named("id")).await?))
+    Ok(answer::ok(&call.session.work(request.named("id")).await?))
 }
 
 /// `GET /v1/work/{id}/artifacts/{artifact}`: the chunks of an artifact one after the other, whole or a range.
 pub(crate) async fn artifact(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let found = call.network.artifact(&call.caller, request.named("id"), request.named("artifact")).await?;
+    let found = call.session.artifact(request.named("id"), request.named("artifact")).await?;
     let sent = KeptContent {
         contents: found.contents,
         tag: found.seq,
         content_type: found.content_type.as_deref(),
         filename: found.name.as_deref(),
     };
-    ranges::answer(&call.network, &sent, &request.headers).await
+    ranges::answer(call.session.network(), &sent, &request.headers).await
 }
 
 /// One event of a unit, with the state in which it leaves the unit.
@@ -85,13 +85,13 @@ pub(crate) async fn events(request: ApiRequest) -> Result<Response, Refusal> {
     let limit = Query { limit, ..Query::default() }.checked_limit()?;
     let wait = wait_seconds(&request.params)?;
     let after = match request.params.get("after").filter(|text| !text.is_empty()) {
-        Some(cursor) => call.network.cursor(&call.caller, cursor, false).await?.unwrap_or(0),
+        Some(cursor) => call.session.cursor(cursor, false).await?.unwrap_or(0),
         None => 0,
     };
-    let mut poll = LongPoll::new(&call.network, wait);
+    let mut poll = LongPoll::new(call.session.network(), wait);
     let page = loop {
         poll.begin_read();
-        let page = call.network.work_page(&call.caller, request.named("id"), after, limit).await?;
+        let page = call.session.work_page(request.named("id"), after, limit).await?;
         if !page.events.is_empty() || page.ended || !poll.is_worth_another().await {
             break page;
         }
@@ -118,10 +118,10 @@ pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
     let last = sse::last_event_id(&request.headers)
         .or_else(|| request.params.get("after").filter(|text| !text.is_empty()).cloned());
     let watch = match last {
-        None => call.network.watch_work(&call.caller, id).await?,
+        None => call.session.watch_work(id).await?,
         Some(cursor) => {
-            let after = call.network.cursor(&call.caller, &cursor, false).await?.unwrap_or(0);
-            let watch = call.network.resume_work(&call.caller, id, after).await?;
+            let after = call.session.cursor(&cursor, false).await?.unwrap_or(0);
+            let watch = call.session.resume_work(id, after).await?;
             if watch.is_over() {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             }
@@ -129,7 +129,7 @@ pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
         }
     };
     // An open stream keeps a member online; the operator is no member.
-    let member = call.network.heartbeat(&call.caller).await.is_ok();
+    let member = call.session.heartbeat().await.is_ok();
     let (tx, rx) = mpsc::channel(sse::CHUNKS);
     let reader = Reader { call, tx, stop: request.state.stop.clone(), member };
     tokio::spawn(async move { reader.follow(watch).await });
@@ -190,7 +190,7 @@ impl Reader {
 
     async fn keep_alive(&self) -> bool {
         if self.member
-            && let Err(fault) = self.call.network.heartbeat(&self.call.caller).await
+            && let Err(fault) = self.call.session.heartbeat().await
         {
             self.send(sse::control(&fault)).await;
             return false;

@@ -14,7 +14,7 @@ use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Role};
 use rialto_node::command::Look;
 use rialto_node::identity::{Secret, sha256};
-use rialto_node::{AdminOp, Caller, CreateNetwork, Network};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl WorkspaceRequest {
     async fn load(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let id = request.path.get("id").map(String::as_str);
         let call = CallRequest::new(&request.state, &request.headers).path(id).call()?;
-        let seen = call.network.look(&call.caller, Look::Workspace { agents: false }).await?;
+        let seen = call.session.look(Look::Workspace { agents: false }).await?;
         Ok(WorkspaceRequest { call, seen, from: request.client.place() })
     }
 
@@ -89,23 +89,23 @@ impl WorkspaceRequest {
     }
 
     async fn act(&self, op: AdminOp) -> Result<Value, Refusal> {
-        Ok(self.call.network.act(&self.call.caller, self.from.clone(), op).await?)
+        Ok(self.call.session.act(self.from.clone(), op).await?)
     }
 
     /// The workspace as it is now, with its agents.
     async fn workspace(&self) -> Result<Value, Refusal> {
-        Ok(workspace(&self.call.network, &self.call.caller).await?)
+        Ok(workspace(&self.call.session).await?)
     }
 
     async fn channel(&self, name: &str) -> Result<Value, Refusal> {
         let look = Look::WorkspaceChannel(name.to_owned());
-        Ok(dated(self.call.network.look(&self.call.caller, look).await?))
+        Ok(dated(self.call.session.look(look).await?))
     }
 }
 
 /// A workspace with its agents, as clients see it.
-async fn workspace(network: &Network, caller: &Arc<Caller>) -> Result<Value, Fault> {
-    let mut seen = network.look(caller, Look::Workspace { agents: true }).await?;
+async fn workspace(session: &Session) -> Result<Value, Fault> {
+    let mut seen = session.look(Look::Workspace { agents: true }).await?;
     Ok(dated(seen.get_mut("workspace").map(Value::take).unwrap_or_default()))
 }
 
@@ -140,7 +140,7 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
     // Whoever makes it without a credential is known by the token it gets.
     let holder = || Arc::new(Caller { bearer: token.as_ref().map(Secret::sha256), ..Caller::default() });
     let by = operator.unwrap_or_else(holder);
-    network.act(&by, request.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
+    network.session(&by).act(request.client.place(), AdminOp::Noted("workspace.create", Some(name.clone()))).await?;
     if let Some(email) = &email {
         network.admin(AdminOp::Settings(json!({ "metadata": { "creator_email": email } }))).await?;
     }
@@ -150,7 +150,7 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
     let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
     let made = network.admin(AdminOp::OpenSession(session)).await?;
     let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let channel = network.look(&by, Look::WorkspaceChannel(first)).await?;
+    let channel = network.session(&by).look(Look::WorkspaceChannel(first)).await?;
     Ok(answer::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
         "token": token.map(|t| t.expose().to_owned()), "channel": dated(channel),
@@ -160,10 +160,11 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
 /// `GET /v1/workspaces`: all for the operator, else the one the credential is for.
 pub(crate) async fn list(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
     let call = CallRequest::new(&state, &headers).call()?;
-    let networks = if call.caller.operator { state.node.networks() } else { vec![call.network.clone()] };
+    let networks =
+        if call.session.caller().operator { state.node.networks() } else { vec![call.session.network().clone()] };
     let mut out = Vec::new();
     for network in networks.iter().filter(|n| n.settings().profile == Preset::Workspace) {
-        out.push(workspace(network, &call.caller).await?);
+        out.push(workspace(&network.session(call.session.caller())).await?);
     }
     Ok(answer::ok(&json!({ "workspaces": out })))
 }
@@ -181,7 +182,12 @@ pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response,
         match key.as_str() {
             "name" => {
                 let name = value.as_str().ok_or_else(|| invalid_field("name", "is text"))?;
-                if request.state.node.network(name).is_some_and(|other| other.id() != loaded.call.network.id()) {
+                if request
+                    .state
+                    .node
+                    .network(name)
+                    .is_some_and(|other| other.id() != loaded.call.session.network().id())
+                {
                     return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
                 }
                 patch.insert("name".into(), value.clone());
@@ -207,7 +213,7 @@ pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response,
 pub(crate) async fn archive(request: ApiRequest) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_manage(&request).await?;
     loaded.act(AdminOp::Settings(json!({ "status": "archived" }))).await?;
-    Ok(answer::ok(&json!({ "workspaceId": loaded.call.network.id(), "status": "deleted" })))
+    Ok(answer::ok(&json!({ "workspaceId": loaded.call.session.network().id(), "status": "deleted" })))
 }
 
 /// `POST /v1/workspaces/{id}/rotate-token`.
@@ -215,7 +221,7 @@ pub(crate) async fn rotate(request: ApiRequest) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_manage(&request).await?;
     let (secret, token) = request.state.node.make_token(None, None, None, None)?;
     loaded.act(AdminOp::RotateToken(token)).await?;
-    Ok(answer::ok(&json!({ "workspace_id": loaded.call.network.id(), "token": secret.expose() })))
+    Ok(answer::ok(&json!({ "workspace_id": loaded.call.session.network().id(), "token": secret.expose() })))
 }
 
 /// `POST /v1/token/resolve` {token}.
@@ -231,7 +237,7 @@ pub(crate) async fn resolve(
     let network = state.node.network_by_token(&hash).ok_or_else(unknown)?;
     let caller = Caller { bearer: Some(hash), ..Caller::default() };
     // One that has expired resolves to nothing.
-    network.look(&Arc::new(caller), Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
+    network.session(&Arc::new(caller)).look(Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
     let base = state.base_url(&headers);
     Ok(answer::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
@@ -243,7 +249,7 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load(&request).await?;
     let bad_cursor = |_| invalid_field("after", "is a cursor that an answer gave");
     let after = request.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
-    Ok(answer::ok(&dated(loaded.call.network.look(&loaded.call.caller, Look::WorkspaceChannels { after }).await?)))
+    Ok(answer::ok(&dated(loaded.call.session.look(Look::WorkspaceChannels { after }).await?)))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
@@ -302,10 +308,10 @@ pub(crate) async fn composing(request: ApiRequest, body: Bytes) -> Result<Respon
     let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| invalid_field("channel", "is required"))?;
     let target = format!("channel/{}", channel.trim_start_matches("channel/"));
     let event = json!({
-        "type": "workspace.message.status", "source": call.caller.claimed, "target": target,
+        "type": "workspace.message.status", "source": call.session.caller().claimed, "target": target,
         "payload": { "status": "composing" }, "metadata": { "ephemeral": true },
     });
-    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    let answers = call.session.emit(event.to_string().into()).await?;
     answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
     Ok(answer::ok(&json!({ "status": "ok" })))
 }
@@ -314,24 +320,24 @@ pub(crate) async fn composing(request: ApiRequest, body: Bytes) -> Result<Respon
 pub(crate) async fn invitations(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let look = Look::Invitations(request.params.get("agent").cloned());
-    Ok(answer::ok(&call.network.look(&call.caller, look).await?))
+    Ok(answer::ok(&call.session.look(look).await?))
 }
 
 /// `POST /v1/invitations`: the operator's, or an event of the member that calls.
 pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let mut wish = json_object(&body)?;
     let call = request.call_with(&wish)?;
-    if call.caller.operator && call.caller.session.is_none() {
-        call.network.act(&call.caller, request.client.place(), AdminOp::Noted("invite.add", None)).await?;
-        return Ok(answer::ok(&call.network.invite(wish).await?));
+    if call.session.caller().operator && call.session.caller().session.is_none() {
+        call.session.act(request.client.place(), AdminOp::Noted("invite.add", None)).await?;
+        return Ok(answer::ok(&call.session.network().invite(wish).await?));
     }
     if let Some(map) = wish.as_object_mut() {
         ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));
     }
     let event = json!({
-        "type": "workspace.invitation.created", "source": call.caller.claimed, "target": "core", "payload": wish,
+        "type": "workspace.invitation.created", "source": call.session.caller().claimed, "target": "core", "payload": wish,
     });
-    let answers = call.network.emit(&call.caller, event.to_string().into()).await?;
+    let answers = call.session.emit(event.to_string().into()).await?;
     let accepted = answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
     let plain = || Fault::new(ErrorCode::ModNotFound, "mod/workspace is not loaded, and the policy is not invite");
     Ok(answer::ok(&*accepted.result.ok_or_else(plain)?))
@@ -344,14 +350,14 @@ pub(crate) async fn reject(request: ApiRequest, body: Bytes) -> Result<Response,
     let code = body.get("code").and_then(Value::as_str);
     let code = code.ok_or_else(|| call.refusal(invalid_field("code", "is required")))?;
     let end = AdminOp::EndInvite(request.named("invitation").to_owned(), Some(sha256(code)));
-    Ok(answer::ok(&call.network.admin(end).await.map_err(|fault| call.refusal(fault))?))
+    Ok(answer::ok(&call.session.network().admin(end).await.map_err(|fault| call.refusal(fault))?))
 }
 
 /// `DELETE /v1/invitations/{invitation}`.
 pub(crate) async fn revoke(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let end = AdminOp::EndInvite(request.named("invitation").to_owned(), None);
-    Ok(answer::ok(&call.network.act(&call.caller, request.client.place(), end).await?))
+    Ok(answer::ok(&call.session.act(request.client.place(), end).await?))
 }
 
 #[cfg(test)]

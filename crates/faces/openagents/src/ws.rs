@@ -56,7 +56,7 @@ pub(crate) async fn upgrade(
     // one that must not be known look alike.
     let asked = CallRequest::new(&state, &headers).params(&params).path(Some(&name)).query_token();
     let (peer, caller) = match asked.call_to_join() {
-        Ok(call) => (Peer::new(&call), call.caller.as_ref().clone()),
+        Ok(call) => (Peer::new(&call), call.session.caller().as_ref().clone()),
         Err(refusal) if refusal.fault.code == ErrorCode::NetworkNotFound => (Peer::Nobody, Caller::default()),
         Err(refusal) => return Err(refusal),
     };

@@ -22,7 +22,7 @@ fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>
 pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
     let mut out = Vec::new();
     for network in request.state.node.networks() {
-        out.push(network.look(&request.caller, Look::Operator(Ledger::Network)).await?);
+        out.push(network.session(&request.caller).look(Look::Operator(Ledger::Network)).await?);
     }
     Ok(answer::ok(&json!({ "networks": out })))
 }
@@ -62,7 +62,10 @@ pub(crate) async fn create(request: OperatorRequest, body: Bytes) -> Result<Resp
     if let (Some(token), Some(map)) = (token, data.as_object_mut()) {
         map.insert("token".into(), json!(token.expose()));
     }
-    network.act(&request.caller, request.client.place(), AdminOp::Noted("network.create", Some(settings.name))).await?;
+    network
+        .session(&request.caller)
+        .act(request.client.place(), AdminOp::Noted("network.create", Some(settings.name)))
+        .await?;
     Ok(answer::ok(&data))
 }
 
@@ -106,7 +109,7 @@ pub(crate) async fn new_token(request: OperatorRequest, body: Bytes) -> Result<R
     let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
     let (secret, token) = request.state.node.make_token(text("label"), role, agent, expires_at)?;
     let label = token.label.clone();
-    network.act(&request.caller, request.client.place(), AdminOp::AddToken(token)).await?;
+    network.session(&request.caller).act(request.client.place(), AdminOp::AddToken(token)).await?;
     Ok(answer::ok(&json!({ "token": secret.expose(), "label": label })))
 }
 
@@ -186,14 +189,14 @@ pub(crate) async fn dead_letters(request: OperatorRequest) -> Result<Response, R
         params.get("limit").map(|text| text.parse().map_err(|_| invalid_field("limit", "is a number"))).transpose()?;
     let (event_id, recipient) = (params.get("event_id").cloned(), params.get("recipient").cloned());
     let which = DeadLetters { event_id, recipient, limit };
-    Ok(answer::ok(&request.network()?.dead_letters(&request.caller, &which).await?))
+    Ok(answer::ok(&request.network()?.session(&request.caller).dead_letters(&which).await?))
 }
 
 /// `POST …/dead-letters/retry` {event_id?, recipient?, all?, limit?}.
 pub(crate) async fn retry_dead_letters(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let (network, which) = (request.network()?, chosen_letters(&body)?);
     note_letters(&request, "dead.retry", &which).await?;
-    Ok(answer::ok(&network.retry_dead_letters(&request.caller, &which).await?))
+    Ok(answer::ok(&network.session(&request.caller).retry_dead_letters(&which).await?))
 }
 
 /// `POST …/dead-letters/drop` {event_id?, recipient?, all?, limit?}.

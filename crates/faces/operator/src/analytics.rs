@@ -52,7 +52,7 @@ pub(crate) async fn lines(networks: &[Network], operator: bool, out: &mut String
     let caller = Arc::new(Caller { operator: true, ..Caller::default() });
     let mut reports: Vec<(&str, Value)> = Vec::new();
     for network in networks.iter().filter(|n| n.is_counted()) {
-        if let Ok(Ok(report)) = tokio::time::timeout(PATIENCE, network.look(&caller, Look::Analytics)).await {
+        if let Ok(Ok(report)) = tokio::time::timeout(PATIENCE, network.session(&caller).look(Look::Analytics)).await {
             reports.push((network.id(), report));
         }
     }

@@ -68,7 +68,7 @@ pub(crate) async fn another_link(
 ) -> Result<Response, Refusal> {
     let link = codes.link(&request.state.base_url(&headers)).ok_or(ErrorCode::Internal)?;
     if let Some(network) = request.state.node.default_network().filter(|network| network.damage().is_none()) {
-        network.act(&request.caller, request.client.place(), AdminOp::Noted("browser.link", None)).await?;
+        network.session(&request.caller).act(request.client.place(), AdminOp::Noted("browser.link", None)).await?;
     }
     Ok(answer::ok(&json!({ "url": link, "expires_in_s": CODE_LIFE.as_secs() })))
 }
@@ -94,7 +94,7 @@ pub(crate) async fn session(
     });
     let payload = json!({ "agent_id": "human:operator" });
     let event = json!({ "type": "network.agent.join", "target": "core", "payload": payload });
-    let answers = network.emit(&caller, event.to_string().into()).await?;
+    let answers = network.session(&caller).emit(event.to_string().into()).await?;
     let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
     let accepted = answered.result.map_err(Refusal::from)?;
     network.admin(AdminOp::Role("human:operator".to_owned(), Role::Master)).await?;

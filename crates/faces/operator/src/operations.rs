@@ -167,8 +167,10 @@ pub(crate) async fn doctor(State(state): State<FaceState>, headers: HeaderMap) -
     check("clock", behind <= rialto_node::task::CLOCK_BEHIND_MS, detail);
     for network in state.node.networks() {
         let started = Instant::now();
-        let answer =
-            network.look(&caller, rialto_node::command::Look::Operator(rialto_node::command::Ledger::Network)).await;
+        let answer = network
+            .session(&caller)
+            .look(rialto_node::command::Look::Operator(rialto_node::command::Ledger::Network))
+            .await;
         let took = started.elapsed();
         let detail = match &answer {
             Ok(info) => format!(
@@ -265,7 +267,7 @@ pub(crate) async fn backup(request: crate::request::OperatorRequest) -> Result<R
     let node = request.state.node.clone();
     if let Some(network) = node.default_network().filter(|network| network.damage().is_none()) {
         let noted = rialto_node::AdminOp::Noted("node.backup", None);
-        network.act(&request.caller, request.client.place(), noted).await?;
+        network.session(&request.caller).act(request.client.place(), noted).await?;
     }
     let body = piped(move |pipe| {
         // The books are read first and the content they name last.

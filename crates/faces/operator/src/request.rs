@@ -47,7 +47,7 @@ impl OperatorRequest {
 
     /// What a ledger of the network says.
     pub(crate) async fn read(&self, ledger: Ledger) -> Result<Value, Refusal> {
-        Ok(self.network()?.look(&self.caller, Look::Operator(ledger)).await?)
+        Ok(self.network()?.session(&self.caller).look(Look::Operator(ledger)).await?)
     }
 
     /// The same as an answer.
@@ -67,6 +67,6 @@ impl OperatorRequest {
 
     /// The same, for an answer that says more.
     pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
-        Ok(self.network()?.act(&self.caller, self.client.place(), op).await?)
+        Ok(self.network()?.session(&self.caller).act(self.client.place(), op).await?)
     }
 }

@@ -19,7 +19,7 @@ const PIECES_AHEAD: usize = 4;
 pub(crate) async fn export(request: OperatorRequest) -> Result<Response, Refusal> {
     let (node, network) = (request.state.node.clone(), request.network()?);
     if network.damage().is_none() {
-        network.act(&request.caller, request.client.place(), AdminOp::Noted("network.export", None)).await?;
+        network.session(&request.caller).act(request.client.place(), AdminOp::Noted("network.export", None)).await?;
     }
     let body = piped(move |pipe| node.export_network(&network, pipe).map(|_| ()).map_err(|e| e.to_string()));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
@@ -47,7 +47,7 @@ pub(crate) async fn import(request: OperatorRequest, body: Body) -> Result<Respo
     }
     let imported = imported?;
     let (network, counts) = (imported.network, imported.counts);
-    network.act(&request.caller, request.client.place(), AdminOp::Noted("network.import", None)).await?;
+    network.session(&request.caller).act(request.client.place(), AdminOp::Noted("network.import", None)).await?;
     let mut data = json!({
         "id": network.id(), "name": network.settings().name, "events": counts.records, "blobs": counts.blobs,
         "bytes": counts.bytes,

@@ -10,7 +10,7 @@ async fn over(disk: &FaultDisk) -> Node {
 /// Types of what history has of the cause and of what follows from it.
 async fn left(network: &Network) -> (usize, usize) {
     let query = Query { limit: Some(500), view: Some(View::Log), ..Query::default() };
-    let events = network.query(&operator(), &query).await.unwrap().events;
+    let events = network.session(&operator()).query(&query).await.unwrap().events;
     let count = |kind: &str| events.iter().filter(|r| r.event.kind() == kind).count();
     (count("app.note"), count("other.follows"))
 }

@@ -57,7 +57,7 @@ async fn is_silent(port: &mut ModPort) -> bool {
 /// What history has of what follows, by number.
 async fn followed(network: &Network) -> Vec<Value> {
     let query = Query { limit: Some(500), view: Some(View::Log), ..Query::default() };
-    let events = network.query(&operator(), &query).await.unwrap().events;
+    let events = network.session(&operator()).query(&query).await.unwrap().events;
     let payload =
         |r: &Arc<rialto_node::EventRecord>| serde_json::from_str::<Value>(r.event.payload()).unwrap()["n"].clone();
     events.iter().filter(|r| r.event.kind() == "other.follows").map(payload).collect()

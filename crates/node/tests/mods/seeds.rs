@@ -139,7 +139,7 @@ async fn history(network: &Network) -> Vec<(String, Value)> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let query = Query { view: Some(View::Log), limit: Some(500), after, ..Query::default() };
-        let page = network.query(&operator(), &query).await.unwrap();
+        let page = network.session(&operator()).query(&query).await.unwrap();
         all.extend(
             page.events
                 .iter()
@@ -193,7 +193,7 @@ async fn run(seed: u64) {
         }
     }
     // What the guard looked at and accepted it had passed, unless it was taken off; free notes it never saw.
-    let guarded = network.look(&operator(), Look::Operator(rialto_node::command::Ledger::Mods)).await.unwrap();
+    let guarded = network.session(&operator()).look(Look::Operator(rialto_node::command::Ledger::Mods)).await.unwrap();
     assert_eq!(guarded["mods"].to_string().contains("mod/guard"), !unloads);
     let kinds = kinds(&network).await;
     for (id, payload) in &stored {
@@ -220,7 +220,7 @@ async fn run(seed: u64) {
 
 async fn kinds(network: &Network) -> BTreeMap<String, String> {
     let query = Query { view: Some(View::Log), limit: Some(500), ..Query::default() };
-    let page = network.query(&operator(), &query).await.unwrap();
+    let page = network.session(&operator()).query(&query).await.unwrap();
     page.events.iter().map(|r| (r.event.id().to_owned(), r.event.kind().to_owned())).collect()
 }
 

@@ -25,7 +25,7 @@ async fn an_emit_goes_from_where_it_was_owed() {
     head.wait_for(|head| *head > before).await.unwrap();
     let query = Query { limit: Some(100), view: Some(View::Log), ..Query::default() };
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let events = network.query(&operator, &query).await.unwrap().events;
+    let events = network.session(&operator).query(&query).await.unwrap().events;
     let quoted = events.iter().find(|r| r.event.kind() == "test.quoted").unwrap().event.id().to_owned();
     // What it quotes goes first, and stays gone.
     for id in ["said", &quoted] {
@@ -158,7 +158,7 @@ scenes! {
 
 async fn title(network: &Network, name: &str) -> Value {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let all = network.look(&operator, Look::Channels).await.unwrap();
+    let all = network.session(&operator).look(Look::Channels).await.unwrap();
     let list = all.as_array().or_else(|| all["channels"].as_array()).unwrap();
     list.iter().find(|channel| channel["name"] == name).unwrap()["title"].clone()
 }
@@ -198,10 +198,10 @@ async fn the_same_words_said_again_stay() {
     send(&network, &bob, announce("second")).await;
     network.redact("said").await.unwrap();
     network.redact("first").await.unwrap();
-    assert_eq!(network.me(&bob).await.unwrap()["description"], SECRET);
+    assert_eq!(network.session(&bob).me().await.unwrap()["description"], SECRET);
     check(&node, &network).await;
     network.redact("second").await.unwrap();
-    assert_eq!(network.me(&bob).await.unwrap().get("description"), None);
+    assert_eq!(network.session(&bob).me().await.unwrap().get("description"), None);
     check(&node, &network).await;
     node.stop().await;
     assert_eq!(holding(dir.path()), [""; 0]);
@@ -224,7 +224,7 @@ async fn content_that_others_name_stays_with_them() {
     network.redact("said").await.unwrap();
     let content = |address: &'static str, version: Option<u64>| {
         let (network, ben) = (network.clone(), ben.clone());
-        async move { network.resource(&ben, address, version).await.unwrap().content.unwrap().size }
+        async move { network.session(&ben).resource(address, version).await.unwrap().content.unwrap().size }
     };
     assert_eq!(content("resource/file/other", None).await, 7 + 16);
     assert_eq!(content("resource/file/log", Some(1)).await, 7, "the version before");

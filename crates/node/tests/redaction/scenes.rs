@@ -239,7 +239,7 @@ async fn ask(network: &Network) -> (std::sync::Arc<rialto_node::Caller>, String)
 
 async fn artifact(network: &Network) {
     let (ben, unit) = ask(network).await;
-    let mut upload = network.stage(&ben, None).await.unwrap();
+    let mut upload = network.session(&ben).stage(None).await.unwrap();
     upload.write(format!("the {SECRET} itself").as_bytes()).await.unwrap();
     let hash = hex::text(&upload.finish().await.unwrap().hash);
     let artifact =

@@ -89,7 +89,7 @@ pub(crate) async fn indexed(network: &Network, seq: u64) {
 
 /// Sends an event that must be taken; gives its result.
 pub(crate) async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     let accepted = answers.into_iter().next().unwrap().result.unwrap_or_else(|fault| panic!("{event}: {fault}"));
     *accepted.result.unwrap_or_default()
 }

@@ -72,7 +72,7 @@ impl World {
             }
             let filter = Filter { kind: Some("none.such".to_owned()), ..Filter::default() };
             let query = Query { view: Some(View::Inbox), asks: true, limit: Some(1), filter, ..Query::default() };
-            let polled = self.drive(async move { network.query(&caller, &query).await }).await?;
+            let polled = self.drive(async move { network.session(&caller).query(&query).await }).await?;
             for check in polled.into_iter().flat_map(|page| page.checks) {
                 self.check_came(n, c, &check)?;
             }

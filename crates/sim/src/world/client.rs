@@ -89,7 +89,7 @@ impl Stream {
 
     /// The same, showing what this caller shows.
     pub(crate) async fn send_as(&self, by: &Arc<Caller>, network: &Network, frames: Texts) {
-        let _ = network.emit_stream(self.connection, by, frames, &self.outbox).await;
+        let _ = network.session(by).emit_stream(self.connection, frames, &self.outbox).await;
     }
 
     /// Everything that waits in the outbox.

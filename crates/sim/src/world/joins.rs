@@ -133,7 +133,7 @@ impl World {
             client.stream = Some(opened);
             client.had_stream = true;
         } else {
-            let handle = tokio::spawn(async move { network.emit(&by, Texts::from(text)).await });
+            let handle = tokio::spawn(async move { network.session(&by).emit(Texts::from(text)).await });
             client.calls.push(Call::Emit(handle, vec![note]));
         }
         self.settle().await

@@ -134,7 +134,7 @@ impl World {
         let what = format!("{op:?}");
         let before = self.record(network).await?.len();
         let (by, asked) = (caller.clone(), network.clone());
-        let done = self.drive(async move { asked.act(&by, None, op).await }).await?;
+        let done = self.drive(async move { asked.session(&by).act(None, op).await }).await?;
         let heard = done.err().map(|fault| fault.code);
         self.note(&format!("managing: {:?}", heard.map(ErrorCode::as_str)));
         let record = self.record(network).await?;

@@ -302,7 +302,7 @@ impl World {
             let work = Look::Works { filter: Box::default(), limit: 100 };
             for (look, member, name) in [(Look::Channels, "channels", "name"), (work, "works", "id")] {
                 let Some(network) = self.nets[n].handle.clone() else { continue };
-                let listing = tokio::spawn(async move { network.look(&operator(), look).await });
+                let listing = tokio::spawn(async move { network.session(&operator()).look(look).await });
                 Self::breathe().await;
                 if !listing.is_finished() {
                     listing.abort();
@@ -471,7 +471,7 @@ impl World {
 
     pub(crate) async fn look_at(&mut self, network: &Network, ledger: Ledger) -> Result<serde_json::Value, Wrong> {
         let network = network.clone();
-        let looked = self.drive(async move { network.look(&operator(), Look::Operator(ledger)).await }).await?;
+        let looked = self.drive(async move { network.session(&operator()).look(Look::Operator(ledger)).await }).await?;
         looked.map_err(|fault| Wrong { check: "liveness", what: format!("the operator sees nothing: {fault}") })
     }
 

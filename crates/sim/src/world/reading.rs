@@ -90,7 +90,7 @@ impl World {
         };
         for _ in 0..500 {
             let (network, caller, ask) = (network.clone(), caller.clone(), query.clone());
-            let result = match self.drive(async move { network.query(&caller, &ask).await }).await? {
+            let result = match self.drive(async move { network.session(&caller).query(&ask).await }).await? {
                 Ok(result) => result,
                 Err(fault) => return Ok(Err(fault)),
             };

@@ -72,7 +72,7 @@ impl World {
         self.nets[n].oracle.bringing(&bytes, now);
         let brought = bytes.clone();
         let stored = self.drive(async move {
-            let (mut upload, _) = network.upload(&caller, address, None).await?;
+            let (mut upload, _) = network.session(&caller).upload(address, None).await?;
             upload.write(&brought).await?;
             Ok::<_, Fault>(upload.finish().await?)
         });
@@ -133,7 +133,7 @@ impl World {
         let handles: Vec<Network> = workspaces.filter_map(|net| net.handle.clone()).collect();
         let mut out = Vec::new();
         for network in handles {
-            let found = self.drive(async move { network.resource(&operator(), OWN, None).await }).await?;
+            let found = self.drive(async move { network.session(&operator()).resource(OWN, None).await }).await?;
             let content = found.ok().and_then(|found| found.content);
             let content = content.ok_or_else(|| Wrong { check: "resources", what: format!("{OWN} is gone") })?;
             out.push(rialto_model::hex::text(&content.blob));
@@ -163,7 +163,7 @@ impl World {
 
     async fn listed(&mut self, network: &Network, caller: &Arc<Caller>) -> Result<Vec<Held>, Wrong> {
         let (network, caller) = (network.clone(), caller.clone());
-        let list = self.drive(async move { network.resources(&caller, json!({ "limit": 500 })).await }).await?;
+        let list = self.drive(async move { network.session(&caller).resources(json!({ "limit": 500 })).await }).await?;
         let list = list.map_err(|fault| Wrong { check: "resources", what: format!("not listed: {fault}") })?;
         let entries = list["resources"].as_array().into_iter().flatten().map(|entry| Held {
             address: entry["address"].as_str().unwrap_or_default().to_owned(),
@@ -190,7 +190,7 @@ impl World {
     ) -> Result<Result<Vec<u8>, ErrorCode>, Wrong> {
         let (network, caller, address) = (network.clone(), caller.clone(), address.to_owned());
         let got = self.drive(async move {
-            let found = network.resource(&caller, &address, Some(version)).await?;
+            let found = network.session(&caller).resource(&address, Some(version)).await?;
             let content = found.content.ok_or(ErrorCode::ResourceNotFound)?;
             let mut download = network.download(&content, 0..content.size).await?;
             let mut bytes = Vec::new();

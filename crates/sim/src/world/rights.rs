@@ -114,7 +114,7 @@ impl World {
         let payload = json!({ "agent_id": who, "credentials": credentials });
         let text = json!({ "type": "network.agent.join", "source": who, "target": "core", "payload": payload });
         let (network, text) = (network.clone(), text.to_string());
-        let answers = self.drive(async move { network.emit(&stranger(), Texts::from(text)).await }).await?;
+        let answers = self.drive(async move { network.session(&stranger()).emit(Texts::from(text)).await }).await?;
         let answered = answers.ok().and_then(|answers| answers.into_iter().next());
         Ok(answered.and_then(|answered| answered.result.err()).map(|fault| fault.code))
     }
@@ -160,7 +160,7 @@ impl World {
         for address in addresses {
             let caller = Caller { claimed: Some(address.into()), ..Caller::clone(&bearer(&local_secret(n))) };
             let (network, caller) = (network.clone(), Arc::new(caller));
-            let me = self.drive(async move { network.me(&caller).await }).await?;
+            let me = self.drive(async move { network.session(&caller).me().await }).await?;
             if me.as_ref().err().map(|fault| fault.code) != Some(ErrorCode::Unauthenticated) {
                 return wrong("rights", format!("the network's token speaks for {address}: {me:?}"));
             }
@@ -170,10 +170,10 @@ impl World {
         }
         // Whoever says no name is nobody: no member, and no sender.
         let (bare, asked) = (bearer(&local_secret(n)), network.clone());
-        let me = self.drive(async move { asked.me(&bare).await }).await?;
+        let me = self.drive(async move { asked.session(&bare).me().await }).await?;
         let (bare, asked) = (bearer(&local_secret(n)), network.clone());
         let text = json!({ "type": "app.note", "target": "agent:broadcast", "payload": {} }).to_string();
-        let sent = self.drive(async move { asked.emit(&bare, Texts::from(text)).await }).await?;
+        let sent = self.drive(async move { asked.session(&bare).emit(Texts::from(text)).await }).await?;
         let sent = sent.map_or_else(Err, |answers| answers.into_iter().next().map_or(Ok(()), |a| a.result.map(drop)));
         let heard = (me.err().map(|fault| fault.code), sent.err().map(|fault| fault.code));
         if heard != (Some(ErrorCode::NotAMember), Some(ErrorCode::Unauthenticated)) {
@@ -316,7 +316,7 @@ impl World {
     pub(crate) async fn goes_on(&mut self, n: usize, c: usize, network: &Network) -> Result<(), Wrong> {
         let Some(caller) = self.nets[n].clients[c].caller() else { return Ok(()) };
         let network = network.clone();
-        let me = self.drive(async move { network.me(&caller).await }).await?;
+        let me = self.drive(async move { network.session(&caller).me().await }).await?;
         match me.err().map(|fault| fault.code) {
             Some(ErrorCode::InvalidToken) => {
                 let address = self.nets[n].clients[c].address;
@@ -335,7 +335,7 @@ impl World {
         }
         if let Some(caller) = client.caller() {
             let network = network.clone();
-            let me = self.drive(async move { network.me(&caller).await }).await?;
+            let me = self.drive(async move { network.session(&caller).me().await }).await?;
             // Whoever left without hearing of it has no session either.
             let over = [ErrorCode::InvalidToken, ErrorCode::SessionRevoked, ErrorCode::SessionExpired];
             if !me.as_ref().err().is_some_and(|fault| over.contains(&fault.code)) {

@@ -118,7 +118,7 @@ impl World {
             notes.into_iter().for_each(|frame| net.lost(frame));
             return;
         };
-        let handle = tokio::spawn(async move { network.emit(&caller, texts).await });
+        let handle = tokio::spawn(async move { network.session(&caller).emit(texts).await });
         client.calls.push(Call::Emit(handle, notes));
     }
 
@@ -339,7 +339,7 @@ impl World {
                 stream.send(&network, Texts::from(text)).await;
             }
             None => {
-                let handle = tokio::spawn(async move { network.ack(&caller, ids, up_to).await });
+                let handle = tokio::spawn(async move { network.session(&caller).ack(ids, up_to).await });
                 client.calls.push(Call::Ack(handle, acked));
             }
         }

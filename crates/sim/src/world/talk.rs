@@ -56,7 +56,7 @@ impl World {
         let (network, caller) = (self.nets[n].handle.clone(), self.nets[n].clients[c].caller());
         let (Some(network), Some(caller)) = (network, caller.filter(|_| !self.trouble)) else { return Ok(()) };
         let (with, scope) = (peer.to_owned(), channel.map(str::to_owned));
-        let opened = self.drive(async move { network.open_room(&caller, with, scope).await }).await?;
+        let opened = self.drive(async move { network.session(&caller).open_room(with, scope).await }).await?;
         self.note(&format!("room with {peer}: {:?}", opened.as_ref().map_err(|f| f.code.as_str())));
         let me = self.nets[n].clients[c].address;
         let id = opened.as_ref().map(|room| room["room"].as_str().unwrap_or_default()).map_err(|fault| fault.code);
@@ -73,8 +73,8 @@ impl World {
             let Some(caller) = self.nets[n].caller_of_present(c) else { continue };
             let Some(network) = self.nets[n].handle.clone() else { continue };
             let looked = self.drive(async move {
-                let threads = network.threads(&caller, None, None, Some(500)).await?;
-                let rooms = network.rooms(&caller, None, Some(500)).await?;
+                let threads = network.session(&caller).threads(None, None, Some(500)).await?;
+                let rooms = network.session(&caller).rooms(None, Some(500)).await?;
                 Ok::<_, Fault>((threads, rooms))
             });
             let (threads, rooms) = looked.await?.map_err(refused)?;

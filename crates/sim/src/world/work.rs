@@ -56,8 +56,9 @@ impl World {
         for c in 0..self.nets[n].clients.len() {
             let Some(caller) = self.nets[n].caller_of_present(c) else { continue };
             let Some(network) = self.nets[n].handle.clone() else { continue };
-            let list =
-                self.drive(async move { network.works(&caller, UnitFilter::default(), Some(500)).await }).await?;
+            let list = self
+                .drive(async move { network.session(&caller).works(UnitFilter::default(), Some(500)).await })
+                .await?;
             let list = list.map_err(|fault| refused("works", &fault))?;
             let ids = list["works"].as_array().into_iter().flatten().filter_map(|unit| unit["id"].as_str());
             let ids: Vec<&str> = ids.collect();
@@ -72,8 +73,8 @@ impl World {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(None) };
         let (caller, id) = (caller.clone(), id.to_owned());
         let looked = self.drive(async move {
-            let unit = network.work(&caller, &id).await?;
-            let page = network.work_page(&caller, &id, 0, LOG_MAX).await?;
+            let unit = network.session(&caller).work(&id).await?;
+            let page = network.session(&caller).work_page(&id, 0, LOG_MAX).await?;
             Ok::<_, Fault>((unit, page))
         });
         match looked.await? {

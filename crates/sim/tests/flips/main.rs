@@ -34,7 +34,7 @@ pub(crate) fn flips(default: u64) -> u64 {
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: &Value) -> Value {
-    let answers = network.emit(caller, event.to_string().into()).await.unwrap();
+    let answers = network.session(caller).emit(event.to_string().into()).await.unwrap();
     let answer = answers.into_iter().next().unwrap();
     *answer.result.unwrap_or_else(|fault| panic!("{event}: {fault}")).result.unwrap_or_default()
 }
@@ -66,7 +66,7 @@ async fn make() -> Image {
                 let text = format!("text of {id} {}", "x".repeat(n * 17 % 90));
                 send(network, &alice, &note(&id, "agent:broadcast", &text)).await;
                 if n % 5 == 0 {
-                    network.ack(&bob, vec![id], None).await.unwrap();
+                    network.session(&bob).ack(vec![id], None).await.unwrap();
                 }
             }
             // Content that nothing names would be cleaned up by the next life.

@@ -59,8 +59,8 @@ pub(super) async fn connect(
     })?;
     let named = Some(named).filter(|n| !n.is_empty());
     let call = CallRequest::new(state, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
-    let caller = Caller { dialect: Some(Dialect::Stream), ..call.caller.as_ref().clone() };
-    let (conversation, renderer, inbox) = converse(&call.network, caller);
+    let caller = Caller { dialect: Some(Dialect::Stream), ..call.session.caller().as_ref().clone() };
+    let (conversation, renderer, inbox) = converse(call.session.network(), caller);
     let renderer = match standing {
         Some(standing) => renderer.on(standing),
         None => renderer,
