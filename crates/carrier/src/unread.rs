@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use rialto_model::{Fault, limits};
 use rialto_node::budget::{Account, Accounts, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, PATIENCE, Scope};
-use rialto_node::{Caller, Network, Query, QueryResult};
+use rialto_node::QueryResult;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -143,12 +143,12 @@ impl Reading {
 }
 
 /// Reads a page for the answer that is being made: waits until there is room for it. A page without events is charged for no longer.
-pub async fn page(network: &Network, caller: &Arc<Caller>, query: &Query) -> Result<QueryResult, Fault> {
+pub async fn page(read: impl Future<Output = Result<QueryResult, Fault>>) -> Result<QueryResult, Fault> {
     let reading = READING.try_with(Arc::clone).ok();
     if let Some(reading) = &reading {
         reading.reserve().await?;
     }
-    let result = network.session(caller).query(query).await;
+    let result = read.await;
     if let Some(reading) = reading.filter(|_| result.as_ref().is_ok_and(|page| page.events.is_empty())) {
         reading.slot().take();
     }

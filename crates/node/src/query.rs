@@ -66,6 +66,13 @@ pub struct Searched {
     pub head: Seq,
 }
 
+impl QueryResult {
+    /// Whether whoever waits for something has it: events, questions, or more to look at.
+    pub fn has_something(&self) -> bool {
+        !self.events.is_empty() || !self.checks.is_empty() || self.has_more
+    }
+}
+
 impl Query {
     /// Reads the payload of `network.events.query`.
     pub fn from_payload(payload: &Value) -> Result<Query, Fault> {

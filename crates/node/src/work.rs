@@ -1,6 +1,7 @@
 //! Work units as their sides see them: lists, one unit, and watching it to its end.
 
 use crate::command::Look;
+use crate::follow::Commits;
 use crate::network::Network;
 use crate::query::Query;
 use crate::session::Session;
@@ -11,7 +12,6 @@ use rialto_model::{ErrorCode, Fault, Seq, WorkState, limits};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long a reader waits for what it is about to be shown to reach the disk.
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ pub enum Watched {
 pub struct WorkWatch {
     session: Session,
     id: String,
-    head: watch::Receiver<Seq>,
+    commits: Commits,
     snapshot: Option<Value>,
     cursor: Seq,
     ready: std::collections::VecDeque<Arc<EventRecord>>,
@@ -153,14 +153,14 @@ impl Session {
 
     async fn follow_work(&self, id: &str, after: Option<Seq>) -> Result<WorkWatch, Fault> {
         // Taken before the look: whatever commits after it is news.
-        let head = self.network.head();
+        let commits = Commits::of(&self.network);
         let unit = self.work(id).await?;
         let last = last_seq(&unit);
         let cursor = after.unwrap_or(last);
         Ok(WorkWatch {
             session: self.clone(),
             id: unit.get("id").and_then(Value::as_str).unwrap_or(id).to_owned(),
-            head,
+            commits,
             cursor,
             ended: is_over(&unit) && cursor >= last,
             snapshot: after.is_none().then_some(unit),
@@ -205,13 +205,13 @@ impl WorkWatch {
             if self.ended {
                 return Ok(None);
             }
-            self.head.borrow_and_update();
+            self.commits.begin_read();
             let page = self.session.work_page(&self.id, self.cursor, PAGE).await?;
             if page.events.is_empty() {
                 if page.ended {
                     return Ok(None);
                 }
-                self.head.changed().await.map_err(|_| Fault::from(ErrorCode::ShuttingDown))?;
+                self.commits.wait().await?;
             }
             self.ready.extend(page.events);
         }

@@ -11,11 +11,11 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use rialto_carrier::answer::{self, json_object};
 use rialto_carrier::body::BodyRefusal;
-use rialto_carrier::long_poll::{LongPoll, wait_seconds};
+use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
 use rialto_node::command::Look;
-use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer};
+use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer, Woken};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -145,7 +145,7 @@ async fn with_response(call: Call, answered: Answered, wait: Option<Duration>) -
     let Ok(accepted) = &answered.result else { return Err(ErrorCode::Internal.into()) };
     let mut response = accepted.response.as_ref().map(|e| e.json());
     if let Some(query) = &answered.query {
-        let result = unread::page(call.session.network(), call.session.caller(), query).await?;
+        let result = unread::page(call.session.query(query)).await?;
         let page = wire::page_json(&result, false);
         let id = answered.event_id();
         let event = wire::server_event("network.events.response", "core", call.session.network().id(), &page, id);
@@ -194,7 +194,6 @@ async fn batch(
 
 /// Waits for the first event that answers `id`; none in time is no error.
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
-    let mut poll = LongPoll::new(call.session.network(), Some(wait));
     let view = if call
         .session
         .look(Look::Profile)
@@ -206,26 +205,21 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
     } else {
         View::Inbox
     };
-    let mut after = seq;
+    let query = Query {
+        after: Some(format!("seq:{seq}")),
+        limit: Some(1),
+        view: Some(view),
+        filter: Filter { in_reply_to: Some(id.to_owned()), ..Filter::default() },
+        ..Query::default()
+    };
+    let mut replies = call.session.follow(query).within(wait);
     loop {
-        let seen = poll.begin_read();
-        let query = Query {
-            after: Some(format!("seq:{after}")),
-            limit: Some(1),
-            view: Some(view),
-            filter: Filter { in_reply_to: Some(id.to_owned()), ..Filter::default() },
-            ..Query::default()
-        };
-        let result = call.session.query(&query).await?;
+        let page = replies.next().await?;
         // A receipt says that somebody has read it, not what it says to it.
-        if let Some(record) = result.events.first().filter(|r| r.event.kind() != "network.event.ack") {
+        if let Some(record) = page.events.first().filter(|r| r.event.kind() != "network.event.ack") {
             return Ok(Some(record.event.json()));
         }
-        after = result.next.max(after);
-        if seen > after {
-            continue;
-        }
-        if !poll.is_worth_another().await {
+        if !page.has_something() {
             return Ok(None);
         }
     }
@@ -271,13 +265,12 @@ pub(crate) async fn ack_before(call: &Call, query: &Query, params: &Params) -> R
 }
 
 pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> Result<QueryResult, Refusal> {
-    let mut poll = LongPoll::new(call.session.network(), wait);
+    let mut follow = call.session.follow(query.clone()).within(wait.unwrap_or_default());
     loop {
-        poll.begin_read();
-        let result = unread::page(call.session.network(), call.session.caller(), query).await?;
-        let nothing = result.events.is_empty() && result.checks.is_empty() && !result.has_more;
-        if !nothing || !poll.is_worth_another().await {
-            return Ok(result);
+        let page = unread::page(follow.read()).await?;
+        // While it waits, nothing is held for its answer.
+        if page.has_something() || wait.is_none() || follow.wait().await? == Woken::TimeIsOver {
+            return Ok(page);
         }
     }
 }

@@ -290,7 +290,7 @@ impl Service {
             return failed(&rialto_node::too_much_at_once());
         }
         if let Some(query) = &answered.query {
-            let page = match unread::page(call.session.network(), call.session.caller(), query).await {
+            let page = match unread::page(call.session.query(query)).await {
                 Ok(page) => page,
                 Err(fault) => return failed(&fault),
             };

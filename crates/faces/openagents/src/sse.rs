@@ -11,9 +11,9 @@ use rialto_carrier::unread::{self, StreamAccount};
 use rialto_carrier::{Refusal, sse};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::budget::Charge;
-use rialto_node::{EventRecord, Inbox, Out, Query, View, outbox};
+use rialto_node::{EventRecord, Follow, Inbox, Out, Query, View, outbox};
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +32,7 @@ pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
     query.pushed = query.view == Some(View::Inbox);
     query.after = sse::last_event_id(&request.headers).or(query.after);
     // Refusals come before the first byte: unknown cursors, missing rights, no history.
-    let head = call.session.network().head();
-    let start = *head.borrow();
+    let start = *call.session.network().head().borrow();
     let cursor = match &query.after {
         Some(after) => call.session.cursor(after, query.lenient_cursor).await?.unwrap_or(0),
         None if query.view == Some(View::Inbox) => 0,
@@ -53,8 +52,10 @@ pub(crate) async fn stream(request: ApiRequest) -> Result<Response, Refusal> {
     let (stop, account) = (request.state.stop.clone(), unread::stream());
     tokio::spawn(async move {
         let network = call.session.network().clone();
+        query.after = Some(format!("seq:{cursor}"));
+        let mut follow = call.session.follow(query.clone());
         let reader = Reader { call, query, typed, tx, stop, member: is_member(viewer), account };
-        reader.follow(cursor, head, signals).await;
+        reader.follow(&mut follow, signals).await;
         network.close_stream(connection).await;
     });
     Ok(sse::response(rx))
@@ -92,25 +93,21 @@ impl Reader {
     }
 
     /// Reads on from the cursor whenever something was committed. Ends when the reader is gone or the node stops.
-    async fn follow(&self, cursor: u64, mut head: watch::Receiver<u64>, mut signals: Inbox) {
-        let mut cursor = cursor;
+    async fn follow(&self, follow: &mut Follow, mut signals: Inbox) {
         if !self.send(sse::RETRY.to_owned()).await {
             return;
         }
         // Kept over commits that are not for this reader: it hears of the stream every so often whatever others do.
         let mut quiet = tokio::time::interval_at(tokio::time::Instant::now() + sse::KEEPALIVE, sse::KEEPALIVE);
         loop {
-            head.borrow_and_update();
-            let next = Query { after: Some(format!("seq:{cursor}")), ..self.query.clone() };
             let Some(charge) = self.room().await else { return };
-            let result = match self.call.session.query(&next).await {
+            let result = match follow.read().await {
                 Ok(result) => result,
                 Err(fault) => {
                     self.refused(&fault).await;
                     return;
                 }
             };
-            cursor = result.next.max(cursor);
             let marks = self.query.view == Some(View::Inbox) && result.tracked;
             let (has_more, events) = (result.has_more, result.events);
             let bytes = events.iter().map(|record| record.event.json_len() + FRAME_BYTES);
@@ -132,21 +129,21 @@ impl Reader {
             if has_more {
                 continue;
             }
-            if !self.wait(&mut head, &mut signals, &mut quiet).await {
+            if !self.wait(follow, &mut signals, &mut quiet).await {
                 return;
             }
         }
     }
 
     /// Passes signals on until something was committed; false when it is over.
-    async fn wait(&self, head: &mut watch::Receiver<u64>, signals: &mut Inbox, quiet: &mut Interval) -> bool {
+    async fn wait(&self, follow: &mut Follow, signals: &mut Inbox, quiet: &mut Interval) -> bool {
         loop {
             tokio::select! {
-                changed = head.changed() => {
-                    if changed.is_err() {
-                        self.refused(&ErrorCode::ShuttingDown.into()).await;
+                committed = follow.wait() => {
+                    if let Err(fault) = &committed {
+                        self.refused(fault).await;
                     }
-                    return changed.is_ok();
+                    return committed.is_ok();
                 }
                 () = self.tx.closed() => return false,
                 Some(outs) = signals.recv() => {

@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field};
-use rialto_carrier::long_poll::{LongPoll, wait_seconds};
+use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_carrier::{Params, Refusal, sse};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState};
-use rialto_node::{EventRecord, Query, UnitFilter, Watched, WorkPage, WorkWatch, work_state};
+use rialto_node::{Commits, EventRecord, Query, UnitFilter, Watched, Woken, WorkPage, WorkWatch, work_state};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -88,11 +88,11 @@ pub(crate) async fn events(request: ApiRequest) -> Result<Response, Refusal> {
         Some(cursor) => call.session.cursor(cursor, false).await?.unwrap_or(0),
         None => 0,
     };
-    let mut poll = LongPoll::new(call.session.network(), wait);
+    let mut commits = Commits::of(call.session.network()).within(wait.unwrap_or_default());
     let page = loop {
-        poll.begin_read();
+        commits.begin_read();
         let page = call.session.work_page(request.named("id"), after, limit).await?;
-        if !page.events.is_empty() || page.ended || !poll.is_worth_another().await {
+        if !page.events.is_empty() || page.ended || wait.is_none() || commits.wait().await? == Woken::TimeIsOver {
             break page;
         }
     };
