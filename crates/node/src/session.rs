@@ -11,6 +11,7 @@ use crate::task::acks::few_enough;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
+use rialto_identity::Secret;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,12 +21,34 @@ use std::sync::Arc;
 pub struct Session {
     pub(crate) network: Network,
     pub(crate) caller: Arc<Caller>,
+    /// Whose it is and what it is shown by, where it was opened here.
+    opened: Option<Arc<Opened>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    address: Box<str>,
+    secret: Secret,
 }
 
 impl Session {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The address of the member that it was opened for, which a rename may have changed since.
+    pub fn address(&self) -> Option<&str> {
+        self.opened.as_deref().map(|opened| opened.address.as_ref())
+    }
+
+    /// What its holder shows to go on with it later, where it was opened through [`Node::open_session`](crate::Node::open_session).
+    pub fn secret(&self) -> Option<&Secret> {
+        self.opened.as_deref().map(|opened| &opened.secret)
+    }
+
+    pub(crate) fn opened(self, address: Box<str>, secret: Secret) -> Session {
+        Session { opened: Some(Arc::new(Opened { address, secret })), ..self }
     }
 
     /// What the caller shows of itself.
@@ -36,7 +59,7 @@ impl Session {
     /// The same network for a caller that shows something else.
     #[must_use]
     pub fn showing(&self, caller: Caller) -> Session {
-        Session { network: self.network.clone(), caller: Arc::new(caller) }
+        Session { network: self.network.clone(), caller: Arc::new(caller), opened: None }
     }
 
     /// Emits events and waits for their commit: one answer per text, in order. Refused as a whole when the queue is full.
@@ -78,6 +101,14 @@ impl Session {
         let mut seqs = self.network.positions(Some(self.caller.clone()), names).await?.0;
         let up_to = if last { seqs.pop().flatten() } else { None };
         let request = AckRequest { seqs: seqs.into_iter().flatten().collect(), up_to, count: true };
+        let caller = self.caller.clone();
+        self.network.ask(|reply| Command::AckThese { caller, request, reply }).await?
+    }
+
+    /// Acks by positions; returns how many there were.
+    pub async fn ack_seqs(&self, seqs: Vec<Seq>) -> Result<u64, Fault> {
+        few_enough(seqs.len())?;
+        let request = AckRequest { seqs, up_to: None, count: true };
         let caller = self.caller.clone();
         self.network.ask(|reply| Command::AckThese { caller, request, reply }).await?
     }
@@ -203,6 +234,6 @@ impl Session {
 impl Network {
     /// The network for a caller. Nothing is looked at yet: every method of the session finds out what the caller may do.
     pub fn session(&self, caller: &Arc<Caller>) -> Session {
-        Session { network: self.clone(), caller: caller.clone() }
+        Session { network: self.clone(), caller: caller.clone(), opened: None }
     }
 }
