@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What begins every good answer; its data and a closing brace follow.
@@ -25,8 +26,11 @@ pub fn ok_raw(data: &str) -> Response {
 }
 
 /// The same around a value.
-pub fn ok(data: &Value) -> Response {
-    ok_raw(&data.to_string())
+pub fn ok<T: Serialize + ?Sized>(data: &T) -> Response {
+    match serde_json::to_string(data) {
+        Ok(data) => ok_raw(&data),
+        Err(_) => Refusal::from(ErrorCode::Internal).into_response(),
+    }
 }
 
 /// A refusal on its way to an HTTP client, with the event it is about.

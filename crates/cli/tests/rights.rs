@@ -177,6 +177,7 @@ fn body(id: &str) -> String {
         "ack" => json!({ "ids": ["seq:1"] }),
         "remove" => json!({ "agent_name": "nobody" }),
         "change_me" => json!({ "dnd": false }),
+        "open_work" => json!({ "target": "agent:peer", "content": "please" }),
         "open_room" => json!({ "peer": "agent:peer" }),
         "register_resource" => json!({ "address": "resource/file/mine", "type": "file", "content": "x" }),
         "change_resource" => json!({ "content": "x" }),

@@ -38,4 +38,4 @@ pub use resources::{ResourceQuery, StagedBlob, Upload};
 pub use secret::Secret;
 pub use sse::Tail;
 pub use stream::{Sender, Stream};
-pub use work::{WorkEvent, WorkPage, WorkQuery};
+pub use work::{OpenedWork, WorkEvent, WorkOrder, WorkPage, WorkQuery};

@@ -50,7 +50,47 @@ pub struct WorkPage {
     pub next_cursor: String,
 }
 
+/// Work that is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the members of the request, by their names")]
+pub struct WorkOrder {
+    /// A member, a channel (whoever takes it first), or `core` with a skill.
+    pub target: String,
+    pub content: String,
+    /// What you call the unit: the same name again is the same unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+/// The unit of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedWork {
+    /// Its id.
+    pub id: String,
+    /// Its state.
+    pub state: String,
+    /// The position of the request.
+    pub seq: u64,
+    /// It was opened before, by the same name.
+    pub duplicate: bool,
+}
+
 impl Http {
+    /// `POST /v1/work`: asks for work, once by the caller's own name for it.
+    pub async fn open_work(&self, order: &WorkOrder) -> Result<OpenedWork, ClientError> {
+        self.post("work", order).await
+    }
+
     /// `GET /v1/work`: newest first.
     pub async fn works(&self, query: &WorkQuery) -> Result<Value, ClientError> {
         let query = query_string([

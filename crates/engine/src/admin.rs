@@ -24,6 +24,7 @@ use crate::tick;
 use rialto_model::address::Address;
 use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Names, Policy, SessionBinding, Settings, Status, Takeover, Token};
+use rialto_model::payload::{NewChannel, NewInvitation, SessionUpdate};
 use rialto_model::{ErrorCode, EventType, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -74,12 +75,12 @@ pub enum AdminOp {
     DropDead(Option<Seq>, Option<String>, usize),
     /// Makes somebody a member that has not joined yet: address, and what kind of agent it is.
     Enroll(String, Option<String>),
-    /// Makes a session: {name?, title?, master?, participants?, created_by?}.
-    OpenSession(Value),
-    /// Changes what a channel says of itself: {title?, status?, starred?, master_agent?, auto_title?}.
-    SetChannel(String, Value),
+    /// Makes a session.
+    OpenSession(NewChannel),
+    /// Changes what a channel says of itself.
+    SetChannel(String, SessionUpdate),
     /// Invites somebody; the second is the SHA-256 of the secret.
-    Invite(Value, [u8; 32]),
+    Invite(NewInvitation, [u8; 32]),
     /// Ends an invitation; only who knows its secret, if that is given.
     EndInvite(String, Option<[u8; 32]>),
     /// Something was done that is no record of its own: only that it was is recorded. What, and to what.
@@ -172,7 +173,7 @@ pub(crate) fn decide(
         AdminOp::DropDead(seq, recipient, max) => dead::put_away(state, *seq, recipient.as_deref(), *max, fx),
         AdminOp::Enroll(address, kind) => membership::enroll(state, address, kind.as_deref(), now, fx),
         AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
-        AdminOp::SetChannel(name, changes) => sessions::set(state, name, changes, now, fx),
+        AdminOp::SetChannel(name, update) => sessions::set(state, name, update, now, fx),
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
         AdminOp::Unregister(address) => resources::withdraw(state, live, address, now, fx),

@@ -131,8 +131,10 @@ pub(crate) fn entry(state: &State, op: &AdminOp, actor: Box<str>, from: Option<&
         ),
         AdminOp::Enroll(name, _) => ("member.enroll", Some(name.as_str().into()), Value::Null, Value::Null),
         AdminOp::OpenSession(_) => ("channel.open", None, Value::Null, Value::Null),
-        AdminOp::SetChannel(name, changes) => {
-            let keys: Vec<&String> = changes.as_object().into_iter().flat_map(|map| map.keys()).collect();
+        AdminOp::SetChannel(name, update) => {
+            let changes = serde_json::to_value(&update.changes).unwrap_or_default();
+            let said = changes.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+            let keys: Vec<&str> = update.auto_title.map(|_| "auto_title").into_iter().chain(said).collect();
             ("channel.set", Some(name.as_str().into()), Value::Null, json!(keys))
         }
         AdminOp::Invite(..) => ("invite.add", None, Value::Null, Value::Null),

@@ -11,6 +11,7 @@ use crate::shares::{Kind, Maker};
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
+use rialto_model::payload::{ChannelSeat, NewChannel};
 use rialto_model::{ErrorCode, EventType, Fault, Role, limits};
 use serde_json::{Value, json};
 
@@ -74,18 +75,12 @@ pub(crate) fn seat_on_join(
     Ok(())
 }
 
-pub(crate) fn payload(draft: &Draft<'_, '_>) -> Result<Value, Fault> {
-    serde_json::from_str(&draft.envelope.payload).map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()))
+fn no_channel() -> Fault {
+    Fault::new(ErrorCode::InvalidEvent, "payload.channel is required").field("payload.channel")
 }
 
-pub(crate) fn text<'v>(payload: &'v Value, key: &str) -> Option<&'v str> {
-    payload.get(key).and_then(Value::as_str)
-}
-
-fn wanted_channel<'s>(state: &'s State, payload: &Value, by: MemberId) -> Result<(ChannelId, &'s Channel), Fault> {
-    let name = text(payload, "channel")
-        .or_else(|| text(payload, "name"))
-        .ok_or_else(|| Fault::new(ErrorCode::InvalidEvent, "payload.channel is required").field("payload.channel"))?;
+fn wanted_channel<'s>(state: &'s State, seat: &ChannelSeat, by: MemberId) -> Result<(ChannelId, &'s Channel), Fault> {
+    let name = seat.channel.as_deref().or(seat.name.as_deref()).ok_or_else(no_channel)?;
     visible(state, &channel_name(name)?, by)
 }
 
@@ -142,14 +137,14 @@ pub(crate) struct Made {
 pub(crate) fn make(
     state: &State,
     name: String,
-    payload: &Value,
+    wish: &NewChannel,
     (by, maker): (Option<MemberId>, Maker),
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Made, Fault> {
     may_create(state, &name, maker)?;
-    for key in ["title", "resume_from"] {
-        if text(payload, key).is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
+    for (key, text) in [("title", &wish.title), ("resume_from", &wish.resume_from)] {
+        if text.as_ref().is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
             let text = format!("{key} has at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
             return Err(Fault::new(ErrorCode::InvalidPayload, text).field(&format!("payload.{key}")));
         }
@@ -158,30 +153,28 @@ pub(crate) fn make(
         find_named(state, name).ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))
     };
     let mut seats: Vec<MemberId> = by.into_iter().collect();
-    for key in ["participants", "human_participants"] {
-        for name in payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-            let id = known(name)?;
-            if !seats.contains(&id) {
-                seats.push(id);
-            }
+    for name in wish.participants.iter().chain(&wish.human_participants).flatten() {
+        let id = known(name)?;
+        if !seats.contains(&id) {
+            seats.push(id);
         }
     }
-    let master = match text(payload, "master") {
+    let master = match &wish.master {
         Some(name) => Some(known(name)?),
         None => seats.iter().copied().find(|id| state.member(*id).is_some_and(|m| !m.is_human())),
     };
     seats.extend(master.filter(|m| !seats.contains(m)));
     let id = u32::try_from(state.book.channels.len()).unwrap_or(u32::MAX);
-    let title = text(payload, "title").unwrap_or(&name).to_owned();
+    let title = wish.title.as_ref().unwrap_or(&name).to_owned();
     fx.change(Change::ChannelCreated {
         channel: id,
         name: name.clone(),
         title: title.clone(),
-        private: payload.get("private").and_then(Value::as_bool).unwrap_or(false),
+        private: wish.private.unwrap_or(false),
         master,
         created_by: by,
         at: state.stamp(now.wall),
-        resume_from: text(payload, "resume_from").map(str::to_owned),
+        resume_from: wish.resume_from.clone(),
     });
     seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
     Ok(Made { id, name, title, master, seats, created_by: by })
@@ -195,15 +188,15 @@ pub(crate) fn create(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let payload = payload(&draft)?;
-    let name = match text(&payload, "name") {
+    let wish: NewChannel = draft.said()?;
+    let name = match &wish.name {
         Some(name) => channel_name(name)?,
         None => free_name(state, "channel"),
     };
-    let made = make(state, name, &payload, (Some(draft.member), draft.maker), now, fx)?;
+    let made = make(state, name, &wish, (Some(draft.member), draft.maker), now, fx)?;
     draft.retarget(&made.name, made.id);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    sessions::began(state, &made, text(&payload, "title").is_some(), now, fx);
+    sessions::began(state, &made, wish.title.is_some(), now, fx);
     accepted.says(json!({ "channel": format!("channel/{}", made.name), "name": made.name }));
     Ok(accepted)
 }
@@ -216,7 +209,7 @@ pub(crate) fn delete(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let (id, channel) = wanted_channel(state, &payload(&draft)?, draft.member)?;
+    let (id, channel) = wanted_channel(state, &draft.said()?, draft.member)?;
     if !manages(state, draft.member, channel) {
         return Err(Fault::new(
             ErrorCode::Forbidden,
@@ -233,8 +226,8 @@ pub(crate) fn delete(
 }
 
 /// Whom a seating concerns: the sender, or the member it names.
-fn seat_for(state: &State, payload: &Value, by: MemberId) -> Result<MemberId, Fault> {
-    match text(payload, "agent").or_else(|| text(payload, "agent_name")) {
+fn seat_for(state: &State, seat: &ChannelSeat, by: MemberId) -> Result<MemberId, Fault> {
+    match seat.agent.as_ref().or(seat.agent_name.as_ref()) {
         None => Ok(by),
         Some(name) => find_named(state, name)
             .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))),
@@ -249,11 +242,10 @@ pub(crate) fn join(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let payload = payload(&draft)?;
+    let seat: ChannelSeat = draft.said()?;
     let by = draft.member;
-    let who = seat_for(state, &payload, by)?;
-    let name = text(&payload, "channel")
-        .ok_or_else(|| Fault::new(ErrorCode::InvalidEvent, "payload.channel is required").field("payload.channel"))?;
+    let who = seat_for(state, &seat, by)?;
+    let name = seat.channel.as_deref().ok_or_else(no_channel)?;
     let (id, channel) = visible(state, &channel_name(name)?, by)?;
     let sits = |m: MemberId| state.member(m).is_some_and(|m| m.sits_in(id));
     if who != by {
@@ -300,10 +292,10 @@ pub(crate) fn leave(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let payload = payload(&draft)?;
+    let seat: ChannelSeat = draft.said()?;
     let by = draft.member;
-    let who = seat_for(state, &payload, by)?;
-    let (id, channel) = wanted_channel(state, &payload, by)?;
+    let who = seat_for(state, &seat, by)?;
+    let (id, channel) = wanted_channel(state, &seat, by)?;
     if who != by && !manages(state, by, channel) {
         return Err(Fault::new(
             ErrorCode::Forbidden,

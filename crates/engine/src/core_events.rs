@@ -11,6 +11,7 @@ use crate::resources;
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
 use rialto_model::address::{Address, Entity};
+use rialto_model::payload::Announcement;
 use rialto_model::{ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Visibility};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -169,15 +170,11 @@ fn announce(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let said: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
+    let Announcement { description, capabilities } = draft.said()?;
     let member = draft.member;
     let mut profile = state.member(member).map(|m| m.profile.clone()).unwrap_or_default();
-    if let Some(text) = said.get("description").and_then(Value::as_str) {
-        profile.description = Some(text.to_owned());
-    }
-    if let Some(list) = said.get("capabilities").and_then(Value::as_array) {
-        profile.capabilities = list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    }
+    profile.description = description.or(profile.description);
+    profile.capabilities = capabilities.unwrap_or(profile.capabilities);
     membership::check_profile(&profile)?;
     let accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(Change::Profile { member, profile });

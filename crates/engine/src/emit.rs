@@ -28,9 +28,11 @@ use rialto_model::channel::ChannelStatus;
 use rialto_model::event_type::Namespace;
 use rialto_model::metadata::Metadata;
 use rialto_model::network::Status;
+use rialto_model::read;
 use rialto_model::{
     Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Role, Visibility, limits,
 };
+use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -70,6 +72,11 @@ pub(crate) struct Draft<'d, 'a> {
 }
 
 impl Draft<'_, '_> {
+    /// What it says, read into a type.
+    pub(crate) fn said<T: for<'t> Deserialize<'t>>(&self) -> Result<T, Fault> {
+        read::text(&self.envelope.payload, read::PAYLOAD)
+    }
+
     /// Channel acts are stored and delivered under the channel's own address.
     pub(crate) fn retarget(&mut self, channel: &str, id: ChannelId) {
         self.target = Cow::Owned(format!("channel/{channel}"));

@@ -17,9 +17,10 @@ use rialto_model::EventType::{self, InvitationAccepted, InvitationCreated, Invit
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Policy;
+use rialto_model::payload::{InvitationAnswer, NewInvitation};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Somebody is invited.
 /// Seconds an invitation is valid, if it does not say.
@@ -103,21 +104,17 @@ fn invalid() -> Fault {
 /// Reads a wish to invite; `by` may not hand out seats it could not give.
 fn read(
     state: &State,
-    wish: &Value,
+    wish: &NewInvitation,
     to: Option<&str>,
     (by, maker): (Option<MemberId>, Maker),
     sha256: [u8; 32],
     now: Clock,
 ) -> Result<Invite, Fault> {
-    let number = |key: &str, default: u64, most: u64| match wish.get(key) {
-        None | Some(Value::Null) => Ok(default),
-        Some(value) => {
-            let fits = value.as_u64().filter(|n| (1..=most).contains(n));
-            fits.ok_or_else(|| bad(key, &format!("a whole number from 1 to {most}")))
-        }
+    let number = |key: &str, said: Option<u64>, default: u64, most: u64| {
+        let fits = Some(said.unwrap_or(default)).filter(|n| (1..=most).contains(n));
+        fits.ok_or_else(|| bad(key, &format!("a whole number from 1 to {most}")))
     };
-    let text = |key: &str| wish.get(key).and_then(Value::as_str);
-    let role = match text("role") {
+    let role = match wish.role.as_deref() {
         None | Some("member") => Role::Member,
         Some("observer") => Role::Observer,
         Some(_) => return Err(bad("role", "member or observer")),
@@ -133,13 +130,13 @@ fn read(
         })?;
         Ok(known.unwrap_or_else(|| parsed.as_str().into()))
     };
-    let invitee = match (to.map(address).transpose()?, text("invitee").map(address).transpose()?) {
+    let invitee = match (to.map(address).transpose()?, wish.invitee.as_deref().map(address).transpose()?) {
         (Some(to), Some(said)) if to != said => {
             return Err(bad("invitee", "the same address as the target"));
         }
         (to, said) => to.or(said),
     };
-    let channel = match text("channel") {
+    let channel = match wish.channel.as_deref() {
         None => None,
         Some(name) => {
             let name = channels::channel_name(name)?;
@@ -151,12 +148,12 @@ fn read(
             Some(id)
         }
     };
-    if text("message").is_some_and(|m| m.chars().count() > limits::INVITE_MESSAGE_CHARS_MAX) {
+    if wish.message.as_ref().is_some_and(|m| m.chars().count() > limits::INVITE_MESSAGE_CHARS_MAX) {
         return Err(bad("message", &format!("at most {} characters", limits::INVITE_MESSAGE_CHARS_MAX)));
     }
     state.has_room(Kind::Invitations, maker)?;
-    let seconds = number("expires_in_s", SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
-    let uses = number("max_uses", 1, limits::INVITE_USES_MAX.into())?;
+    let seconds = number("expires_in_s", wish.expires_in_s, SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
+    let uses = number("max_uses", wish.max_uses, 1, limits::INVITE_USES_MAX.into())?;
     let created_at = now.wall;
     Ok(Invite {
         sha256,
@@ -165,7 +162,7 @@ fn read(
         invitee,
         role,
         channel,
-        message: text("message").map(str::to_owned),
+        message: wish.message.clone(),
         created_at,
         expires_at: created_at.saturating_add(seconds.saturating_mul(1000)),
         uses_left: u32::try_from(uses).unwrap_or(limits::INVITE_USES_MAX),
@@ -186,7 +183,7 @@ fn create(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let mut wish = channels::payload(&draft)?;
+    let wish: NewInvitation = draft.said()?;
     let to = match draft.target.as_ref() {
         "core" => None,
         to if matches!(draft.route.stream, None | Some(StreamKey::Inbox(_))) => Some(to),
@@ -199,14 +196,11 @@ fn create(
     invite.token = state.token_behind(input.caller, draft.member, now);
     let id = next_id(state, now, fx);
     // A member that is invited answers by this id.
-    if let Some(map) = wish.as_object_mut() {
-        map.insert("invitation_id".into(), json!(id));
-        map.insert("expires_at".into(), json!(invite.expires_at));
-        if let Some(invitee) = &invite.invitee {
-            map.insert("invitee".into(), json!(invitee));
-        }
-    }
-    draft.payload = Some(wish.to_string());
+    let mut whole: Map<String, Value> = draft.said()?;
+    whole.insert("invitation_id".into(), json!(id));
+    whole.insert("expires_at".into(), json!(invite.expires_at));
+    whole.extend(invite.invitee.as_ref().map(|invitee| ("invitee".to_owned(), json!(invitee))));
+    draft.payload = Some(Value::Object(whole).to_string());
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     accepted.says(json!({ "invitation_id": id, "expires_at": invite.expires_at }));
     fx.change(Change::Invited { invitation: id.into(), record: invite });
@@ -224,7 +218,7 @@ pub(crate) fn result_again(record: &EventRecord) -> Option<Value> {
 /// The operator invites.
 pub(crate) fn by_operator(
     state: &State,
-    wish: &Value,
+    wish: &NewInvitation,
     secret: [u8; 32],
     now: Clock,
     fx: &mut Effects,
@@ -274,11 +268,10 @@ fn tell(state: &State, invite: &Invite, kind: EventType<'_>, payload: &Value, no
 
 /// The invitation a member answers: one that is for it.
 fn answered<'s>(state: &'s State, draft: &Draft<'_, '_>, now: Clock) -> Result<(String, &'s Invite), Fault> {
-    let payload = channels::payload(draft)?;
-    let id = channels::text(&payload, "invitation_id").ok_or_else(|| bad("invitation_id", "an invitation's id"))?;
-    let invite = state.book.invites.get(id).filter(|i| is_open(i, &draft.address, now)).ok_or_else(invalid)?;
+    let InvitationAnswer { invitation_id: id } = draft.said()?;
+    let invite = state.book.invites.get(id.as_str()).filter(|i| is_open(i, &draft.address, now)).ok_or_else(invalid)?;
     // Without an invitee it is for whoever knows the secret, and ids are no secrets.
-    if invite.invitee.is_none() { Err(invalid()) } else { Ok((id.to_owned(), invite)) }
+    if invite.invitee.is_none() { Err(invalid()) } else { Ok((id, invite)) }
 }
 
 /// A member takes an invitation to a channel.

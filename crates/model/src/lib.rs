@@ -18,6 +18,8 @@ pub mod member;
 pub mod metadata;
 pub mod mods;
 pub mod network;
+pub mod payload;
+pub mod read;
 pub mod trace;
 pub mod view;
 pub mod work;

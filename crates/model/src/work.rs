@@ -1,5 +1,6 @@
-//! The states of a work unit and who may move it: one table for every door (A2A tasks, AGH work, tool calls).
+//! Asking for work; the states of a work unit and who may move it: one table for every door (A2A tasks, AGH work, tool calls).
 
+use crate::{Millis, Seq};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,47 @@ pub enum UnitKind {
     Read,
     /// A resource its owner is asked to change.
     Update,
+}
+
+/// Work that somebody asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkOrder {
+    /// Who is asked: a member, a channel (whoever takes it first), or `core` with a skill.
+    pub target: String,
+    /// What the requester calls the unit. The same name again is the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What is to be done.
+    pub content: String,
+    /// The thread of the channel it is said in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// What whoever does it can do; for `core`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// The unit that this is a part of, which the requester is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// What it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// It fails when nothing is heard for this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<Millis>,
+}
+
+/// The unit of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenedWork {
+    /// Its id.
+    pub id: String,
+    /// Its state.
+    pub state: WorkState,
+    /// The position of the request.
+    pub seq: Seq,
+    /// It was opened before.
+    pub duplicate: bool,
 }
 
 /// Who moves a unit.

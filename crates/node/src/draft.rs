@@ -76,7 +76,7 @@ impl Draft {
     }
 
     /// The event as the network's task reads it.
-    fn frame(&self) -> Result<Bytes, Fault> {
+    pub(crate) fn frame(&self) -> Result<Bytes, Fault> {
         #[derive(Serialize)]
         struct Frame<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,6 @@ pub use modport::{Asked, ModPort};
 pub use network::Network;
 pub use node::{CreateNetwork, Imported, LostNetwork, Node, NodeConfig, OpenError, Parts};
 pub use opening::{Credentials, Hello, NetworkRef};
-pub use order::{OpenedWork, WorkOrder};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, Part, Signal};
 pub use query::{Query, QueryResult, Searched};
@@ -74,6 +73,7 @@ pub use rialto_engine::{
     Viewer, Wishes,
 };
 pub use rialto_identity as identity;
+pub use rialto_model::work::{OpenedWork, WorkOrder};
 
 #[cfg(feature = "deliberate-bugs")]
 pub use rialto_engine::bugs;

@@ -2,12 +2,13 @@
 
 use crate::Network;
 use rialto_engine::AdminOp;
+use rialto_model::payload::NewInvitation;
 use rialto_model::{ErrorCode, Fault};
 use serde_json::Value;
 
 impl Network {
     /// The operator invites somebody. The answer holds the code, which is known nowhere else.
-    pub async fn invite(&self, wish: Value) -> Result<Value, Fault> {
+    pub async fn invite(&self, wish: NewInvitation) -> Result<Value, Fault> {
         let secret = self.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
         let mut result = self.admin(AdminOp::Invite(wish, secret.sha256())).await?;
         if let Some(map) = result.as_object_mut() {

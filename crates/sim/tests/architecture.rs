@@ -20,7 +20,7 @@ use serde_json::Value;
 use source::{Source, has_word};
 
 const SIM: &str = "rialto-sim";
-/// Stands for every crate under `crates/faces/`, as a source and as a target of arrows.
+/// Stands for every crate under `crates/faces/` and `examples/`, as a source and as a target of arrows.
 const FACES: &str = "faces";
 
 /// Which room may depend on which. The binary may know every room, and so may `sim`; nobody may know `sim`.
@@ -41,7 +41,10 @@ const KNOWS_ALL: [&str; 2] = ["rialto-cli", SIM];
 
 /// Everything the pure rooms may depend on by name.
 const PURE: [(&str, &[&str]); 2] = [
-    ("rialto-model", &["itoa", "schemars", "serde", "serde_json", "thiserror", "unicode-normalization"]),
+    (
+        "rialto-model",
+        &["itoa", "schemars", "serde", "serde_json", "serde_path_to_error", "thiserror", "unicode-normalization"],
+    ),
     (
         "rialto-engine",
         &[
@@ -226,7 +229,8 @@ fn rooms() -> BTreeMap<String, Room> {
     let rooms = packages.iter().map(|package| {
         let name = package["name"].as_str().unwrap().to_owned();
         let manifest = package["manifest_path"].as_str().unwrap();
-        let kind = if manifest.contains("/crates/faces/") { FACES } else { &name };
+        let is_face = ["/crates/faces/", "/examples/"].iter().any(|folder| manifest.contains(folder));
+        let kind = if is_face { FACES } else { &name };
         let dependencies = package["dependencies"].as_array().unwrap().iter();
         let dependencies = dependencies.filter(|one| one["kind"] != "dev");
         let dependencies = dependencies.map(|one| one["name"].as_str().unwrap().to_owned()).collect();

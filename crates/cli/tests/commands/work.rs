@@ -49,6 +49,9 @@ fn asked_done_and_told() {
     assert_eq!((&show["context"], &show["deadline_ms"]), (&json!("c1"), &json!(600_000)));
     assert_eq!(show["events"][0]["event"]["payload"]["content"], "please");
     node.line("work new bob again --id report --as alice").fails(5, "another work unit");
+    let again = node.line("work new bob please --id report --as alice").ok();
+    assert_eq!(again.out.trim(), id, "the same words by the same name are the same unit");
+    assert!(again.err.contains("you asked for \"report\" before, it is submitted"), "{again:?}");
 
     let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
     assert!(watch.line().contains("submitted"));
@@ -328,4 +331,50 @@ fn pending_work_survives_kill_9() {
     node.restart();
     assert_eq!(state(&node, &id), "completed");
     node.words(&["work", "complete", &id, "--as", "bob"]).fails(5, "has ended");
+}
+
+/// `POST /v1/work`: what it answers, what it refuses and by which name, and the same after a kill.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_over_http() {
+    let mut node = three();
+    let http = Http::new(node.url());
+    let alice = session(&http, "agent:alice", &node.token).await;
+    let order = json!({ "target": "agent:bob", "content": "please", "name": "report", "deadline_ms": 600_000, "context": "c1" });
+    let opened = http.post("/v1/work", &alice, &order).await.data();
+    assert_eq!((&opened["state"], &opened["duplicate"]), (&json!("submitted"), &json!(false)), "{opened}");
+    node.kill();
+    node.restart();
+    let http = Http::new(node.url());
+    let scoped = format!("/v1/ws/{}/work", node.network());
+    for path in ["/v1/work", &scoped] {
+        let again = http.post(path, &alice, &order).await.data();
+        assert_eq!((&again["id"], &again["seq"], &again["duplicate"]), (&opened["id"], &opened["seq"], &json!(true)));
+    }
+    let unit = http.get("/v1/work/report", &alice).await.data();
+    assert_eq!((&unit["id"], &unit["executor"], &unit["context"]), (&opened["id"], &json!("agent:bob"), &json!("c1")));
+    for (wrong, code, field) in [
+        (json!({}), "invalid_argument", "target"),
+        (json!({ "target": "agent:bob" }), "invalid_argument", "content"),
+        (json!({ "target": "agent:bob", "content": 5 }), "invalid_argument", "content"),
+        (json!({ "target": "agent:bob", "content": "x", "dedline_ms": 5 }), "invalid_argument", "dedline_ms"),
+        (json!({ "target": "agent:bob", "content": "x", "deadline_ms": 5 }), "invalid_event", "deadline_ms"),
+        (json!({ "target": "agent:bob", "content": "x", "name": "" }), "invalid_event", "name"),
+        (json!({ "target": "agent:bob", "content": "something else", "name": "report" }), "already_exists", "name"),
+        (json!({ "target": "agent:nobody", "content": "x" }), "unknown_target", ""),
+        (json!({ "target": "core", "content": "x", "skill": "none has it" }), "unknown_target", ""),
+    ] {
+        let refused = http.post("/v1/work", &alice, &wrong).await;
+        assert_eq!(refused.code(), code, "{wrong}");
+        assert!(
+            field.is_empty() || refused.body.contains(&format!("\"field\":\"{field}\"")),
+            "{wrong}: {}",
+            refused.body
+        );
+        assert!(!refused.body.contains("metadata"), "{}", refused.body);
+    }
+    assert_eq!(http.call("POST", "/v1/work", &alice, "[]").await.unwrap().code(), "invalid_argument");
+    assert_eq!(http.post("/v1/work", &node.token, &order).await.code(), "unauthenticated");
+    assert_eq!(http.post("/v1/work", "wrong", &order).await.code(), "invalid_token");
+    let list = node.line("work list --json --as alice").ok().json();
+    assert_eq!(list["works"].as_array().unwrap().len(), 1, "{list}");
 }

@@ -34,6 +34,7 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/ws/{n}/events", r#"[{"id":"e1","type":"a.b","target":"core"}]"#),
     ("POST", "/v1/ws/{n}/events", "not json"),
     ("POST", "/v1/events", r#"{"id":"e1","type":"a.b","target":"core","network":"{n}"}"#),
+    ("POST", "/v1/ws/{n}/work", r#"{"target":"agent:a","content":"please"}"#),
     ("POST", "/v1/ws/{n}/ack", r#"{"ids":["e1"]}"#),
     ("POST", "/v1/ws/{n}/heartbeat", r#"{"agent_id":"agent:eve"}"#),
     ("POST", "/v1/ws/{n}/leave", r#"{"agent_id":"agent:eve"}"#),

@@ -23,6 +23,7 @@ use join::{Wish, member_record};
 use rialto_model::address::{Address, Entity};
 use rialto_model::error::Scope;
 use rialto_model::member::{Profile, Receive};
+use rialto_model::payload::{Leaving, Removal};
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
 
@@ -69,8 +70,7 @@ pub(crate) fn leave(
 ) -> Result<Accepted, Stop> {
     let id = draft.member;
     let Some(member) = state.member(id) else { return Err(ErrorCode::NotAMember.into()) };
-    let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
-    let forget = payload.get("forget").and_then(Value::as_bool).unwrap_or(false);
+    let forget = draft.said::<Leaving>()?.forget.unwrap_or(false);
     let (address, role) = (member.address.clone(), member.role());
     let numbers: Vec<u64> = member.sessions.iter().map(|s| s.number).collect();
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
@@ -124,7 +124,6 @@ pub(crate) fn remove_agent(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let payload: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     if !state.manages(draft.member, draft.role) {
         return Err(Fault::new(
             ErrorCode::Forbidden,
@@ -132,11 +131,13 @@ pub(crate) fn remove_agent(
         )
         .into());
     }
-    let name =
-        ["address", "agent_name"].iter().find_map(|k| payload.get(*k)).and_then(Value::as_str).unwrap_or_default();
-    let id = find_named(state, name)
+    let Removal { address, agent_name } = draft.said()?;
+    let name = address.or(agent_name).ok_or_else(|| {
+        Fault::new(ErrorCode::InvalidPayload, "payload.address names who is removed").field("payload.address")
+    })?;
+    let id = find_named(state, &name)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
-    let entry = audit::entry(state, &crate::AdminOp::Remove(name.to_owned()), draft.address.as_ref().into(), None, now);
+    let entry = audit::entry(state, &crate::AdminOp::Remove(name), draft.address.as_ref().into(), None, now);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     fx.change(entry);
     serve::left(state, live, id, now, fx);

@@ -4,6 +4,7 @@ use crate::world::{Join, START, World, outcome};
 use rialto_engine::AdminOp;
 use rialto_engine::mods::ModConfig;
 use rialto_model::network::{Policy, Preset, Settings};
+use rialto_model::payload::NewInvitation;
 use rialto_model::{Role, limits};
 use serde_json::{Value, json};
 
@@ -107,7 +108,7 @@ fn an_invitation_ends_by_time_use_refusal_and_revocation() {
     let last = heard(&world, "agent:a").pop().unwrap();
     assert_eq!(last, ("workspace.invitation.rejected".to_owned(), json!({ "invitation_id": id })));
     world.fresh = "operators";
-    let wish = json!({ "role": "observer" });
+    let wish = NewInvitation { role: Some("observer".into()), ..NewInvitation::default() };
     let made = world.admin(AdminOp::Invite(wish.clone(), crate::world::sha("operators"))).unwrap();
     let id = made["invitation_id"].as_str().unwrap().to_owned();
     world.admin(AdminOp::EndInvite(id, None)).unwrap();
@@ -122,7 +123,7 @@ fn an_invitation_ends_by_time_use_refusal_and_revocation() {
 #[test]
 fn who_takes_a_present_members_name_with_the_operators_invitation_spends_it_and_ends_with_it() {
     let mut world = world();
-    let wish = json!({ "invitee": "agent:b", "max_uses": 2 });
+    let wish = NewInvitation { invitee: Some("agent:b".into()), max_uses: Some(2), ..NewInvitation::default() };
     let made = world.admin(AdminOp::Invite(wish, crate::world::sha("operators"))).unwrap();
     let before = world.secrets["agent:b"].clone();
     assert_eq!(join(&mut world, "agent:b", Some("operators")), "ok", "the operator made it for this name");

@@ -4,6 +4,7 @@ use crate::world::{World, outcome};
 use rialto_engine::AdminOp;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::limits;
+use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
 use serde_json::{Value, json};
 
 const HUMAN: &str = "human:ann@example.com";
@@ -56,7 +57,8 @@ fn a_session_is_told_of_when_its_channel_is_made() {
     let told = told(&world, "workspace.session.created");
     assert_eq!(told, [("mod/workspace".into(), "channel/session-1".into(), want)]);
     assert!(world.pending("agent:m").contains(&world.head()), "also its creator hears of it");
-    let made = world.admin(AdminOp::OpenSession(json!({ "title": "Session 1", "master": "b" }))).unwrap();
+    let wish = NewChannel { title: Some("Session 1".into()), master: Some("b".into()), ..NewChannel::default() };
+    let made = world.admin(AdminOp::OpenSession(wish)).unwrap();
     let name = made["name"].as_str().unwrap().to_owned();
     let here = channel(&world, &name);
     assert!(name.strip_prefix("session-").is_some_and(|id| id.len() == 8), "{name}");
@@ -148,11 +150,18 @@ fn an_automatic_title_never_replaces_a_chosen_one() {
     assert_eq!(update(&mut world, "agent:b", "session-1", json!({ "changes": { "title": "Chosen" } })), "ok");
     assert_eq!(update(&mut world, "agent:b", "session-1", auto("Third")), "ok");
     assert_eq!(channel(&world, "session-1").title, "Chosen");
-    world.admin(AdminOp::SetChannel("session-1".into(), json!({ "title": "Fourth", "auto_title": true }))).unwrap();
+    let titled = |title: &str, auto: bool| {
+        let changes = ChannelChanges { title: Some(title.into()), ..ChannelChanges::default() };
+        SessionUpdate { changes, auto_title: Some(auto) }
+    };
+    world.admin(AdminOp::SetChannel("session-1".into(), titled("Fourth", true))).unwrap();
     assert_eq!(channel(&world, "session-1").title, "Chosen");
-    world.admin(AdminOp::SetChannel("general".into(), json!({ "title": "Hall" }))).unwrap();
+    world.admin(AdminOp::SetChannel("general".into(), titled("Hall", false))).unwrap();
     assert_eq!(channel(&world, "general").title, "Hall", "the operator titles any channel");
-    assert_eq!(outcome(&world.admin(AdminOp::SetChannel("nowhere".into(), json!({})))), "unknown_target");
+    assert_eq!(
+        outcome(&world.admin(AdminOp::SetChannel("nowhere".into(), SessionUpdate::default()))),
+        "unknown_target"
+    );
 }
 
 #[test]

@@ -54,6 +54,7 @@ rialto_carrier::operations! {
     post "/v1/rooms" "open_room" Network scoped &["network"], &["peer", "channel"], conversations::open_room, "The caller's room with another member; made if there is none";
     get "/v1/rooms/{id}" "room" Network scoped &["network"], &[], conversations::room, "One direct room";
     get "/v1/work" "works" Network scoped &["network", "role", "state", "channel", "thread", "context", "parent", "before", "limit"], &[], work::list, "Work units the caller asked for, does or might take, newest first";
+    post "/v1/work" "open_work" Network scoped &["network"], &["target", "name", "content", "thread", "skill", "parent", "context", "deadline_ms", "network"], work::open, "Ask for work, once by your own name for it";
     get "/v1/work/{id}" "work" Network scoped &["network"], &[], work::show, "One work unit";
     get "/v1/work/{id}/artifacts/{artifact}" "work_artifact" Network scoped &["network"], &[], work::artifact, "The bytes of an artifact, whole or a range";
     get "/v1/work/{id}/events" "work_events" Network scoped &["network", "after", "limit", "wait"], &[], work::events, "What happened to a work unit, in order";

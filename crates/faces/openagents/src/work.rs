@@ -7,11 +7,11 @@ use crate::request::ApiRequest;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use rialto_carrier::answer::{self, invalid_field};
+use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_carrier::{Params, Refusal, sse};
-use rialto_model::{ErrorCode, Fault, Seq, WorkState};
+use rialto_model::{ErrorCode, Fault, Seq, WorkState, read};
 use rialto_node::{Commits, EventRecord, Query, UnitFilter, Watched, Woken, WorkPage, WorkWatch, work_state};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -51,6 +51,18 @@ pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
     let (_, limit) = listing(&request.params)?;
     Ok(answer::ok(&call.session.works(filter(&request.params)?, limit).await?))
+}
+
+/// `POST /v1/work`: asks for work, once by the caller's own name for it.
+pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let mut said = json_object(&body)?;
+    let call = request.call_with(&said)?;
+    if let Some(said) = said.as_object_mut() {
+        // Whose it is and where was read by the call.
+        said.retain(|name, _| !matches!(name.as_str(), "network" | "token"));
+    }
+    let order = read::value(said, read::BODY)?;
+    Ok(answer::ok(&call.session.open_work(&order).await?))
 }
 
 /// `GET /v1/work/{id}`.

@@ -10,8 +10,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
+use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Preset;
-use rialto_model::{ErrorCode, Fault, Role};
+use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
+use rialto_model::{ErrorCode, Fault, Role, read};
 use rialto_node::command::Look;
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
@@ -147,7 +149,12 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
     if let Some(agent) = &agent {
         network.admin(AdminOp::Enroll(agent.clone(), text("agent_type")?)).await?;
     }
-    let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
+    let session = NewChannel {
+        title: Some("Session 1".to_owned()),
+        master: agent.clone(),
+        created_by: agent,
+        ..NewChannel::default()
+    };
     let made = network.admin(AdminOp::OpenSession(session)).await?;
     let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let channel = network.session(&by).look(Look::WorkspaceChannel(first)).await?;
@@ -255,10 +262,7 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
 /// `POST /v1/workspaces/{id}/channels`.
 pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
-    let mut wish = json_object(&body)?;
-    if let Some(map) = wish.as_object_mut() {
-        map.remove("created_by");
-    }
+    let wish = NewChannel { created_by: None, ..read::value(json_object(&body)?, read::BODY)? };
     let made = loaded.act(AdminOp::OpenSession(wish)).await?;
     let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
     Ok(answer::ok(&loaded.channel(name).await?))
@@ -269,21 +273,29 @@ pub(crate) async fn channel(request: ApiRequest) -> Result<Response, Refusal> {
     Ok(answer::ok(&WorkspaceRequest::load(&request).await?.channel(request.named("name")).await?))
 }
 
-async fn set_channel(request: &ApiRequest, changes: Value) -> Result<Response, Refusal> {
+async fn set_channel(request: &ApiRequest, update: SessionUpdate) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_arrange(request).await?;
     loaded.channel(request.named("name")).await?;
-    loaded.act(AdminOp::SetChannel(request.named("name").to_owned(), changes)).await?;
+    loaded.act(AdminOp::SetChannel(request.named("name").to_owned(), update)).await?;
     Ok(answer::ok(&loaded.channel(request.named("name")).await?))
 }
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
 pub(crate) async fn change_channel(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
-    set_channel(&request, json_object(&body)?).await
+    let mut changes = json_object(&body)?;
+    let auto_title = changes.as_object_mut().and_then(|changes| changes.remove("auto_title"));
+    let auto_title = match auto_title {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(auto)) => Some(auto),
+        Some(_) => return Err(invalid_field("auto_title", "is true or false").into()),
+    };
+    set_channel(&request, SessionUpdate { changes: read::value(changes, read::BODY)?, auto_title }).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
 pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Refusal> {
-    set_channel(&request, json!({ "status": "archived" })).await
+    let changes = ChannelChanges { status: Some(ChannelStatus::Archived), ..ChannelChanges::default() };
+    set_channel(&request, SessionUpdate { changes, auto_title: None }).await
 }
 
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
@@ -329,7 +341,7 @@ pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response,
     let call = request.call_with(&wish)?;
     if call.session.caller().operator && call.session.caller().session.is_none() {
         call.session.act(request.client.place(), AdminOp::Noted("invite.add", None)).await?;
-        return Ok(answer::ok(&call.session.network().invite(wish).await?));
+        return Ok(answer::ok(&call.session.network().invite(read::value(wish, read::BODY)?).await?));
     }
     if let Some(map) = wish.as_object_mut() {
         ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));

@@ -6,6 +6,7 @@ use super::oracle::{Doer, Wrong, wrong};
 use super::rights::{GONE, LABEL, LOCAL, NARROWED, TOKEN, bearer, local_secret, own_secret, token};
 use super::script::{Admin, Deed, Hand};
 use rialto_model::ErrorCode;
+use rialto_model::payload::SessionUpdate;
 use rialto_node::command::Ledger;
 use rialto_node::{AdminOp, Caller, Network};
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ impl World {
                 }
             }
             Deed::Arrange => {
-                let op = AdminOp::SetChannel("nowhere".to_owned(), json!({}));
+                let op = AdminOp::SetChannel("nowhere".to_owned(), SessionUpdate::default());
                 let _ = self.acts(&network, &caller, op, refusal).await?;
             }
             Deed::Release(who) => {

@@ -4,6 +4,7 @@ use super::World;
 use super::client::stranger;
 use super::oracle::{Want, Wrong, wrong};
 use rialto_model::network::Token;
+use rialto_model::payload::NewInvitation;
 use rialto_model::{ErrorCode, Role};
 use rialto_node::identity::sha256;
 use rialto_node::{AdminOp, Caller, Network, Texts, View};
@@ -190,7 +191,8 @@ impl World {
             return Ok(());
         }
         let (op, credentials) = if invited {
-            let wish = json!({ "invitee": address, "max_uses": 2 });
+            let wish =
+                NewInvitation { invitee: Some(address.to_owned()), max_uses: Some(2), ..NewInvitation::default() };
             let asked = network.clone();
             let Ok(made) = self.drive(async move { asked.invite(wish).await }).await? else { return Ok(()) };
             let id = made["invitation_id"].as_str().unwrap_or_default().to_owned();

@@ -6,8 +6,8 @@ use crate::exit::CliError;
 use crate::render::value;
 use crate::since;
 use clap::Args;
-use rialto_client::Draft;
-use serde_json::{Map, Value, json};
+use rialto_client::WorkOrder;
+use serde_json::json;
 use std::time::Duration;
 
 /// Arguments of `work new`.
@@ -32,7 +32,7 @@ pub(crate) struct New {
     /// Thread inside the channel
     #[arg(long)]
     thread: Option<String>,
-    /// What you call it
+    /// What you call it: asked for again by the same name, it is the same unit
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
     /// Wait for the end; exit 7 when it has not come by then
@@ -45,41 +45,37 @@ fn deadline(text: &str) -> Result<u64, String> {
 }
 
 impl New {
-    fn draft(&self) -> Result<Draft, CliError> {
-        let target = address(&self.target)?.to_string();
-        let said = [
-            ("id", self.id.as_deref().map(Value::from)),
-            ("skill", self.skill.as_deref().map(Value::from)),
-            ("parent", self.parent.as_deref().map(Value::from)),
-            ("context", self.context.as_deref().map(Value::from)),
-            ("deadline_ms", self.deadline.map(Value::from)),
-        ];
-        let work: Map<String, Value> =
-            said.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        let mut draft = Draft::message(target, &self.text).with("work", work);
-        if let Some(thread) = &self.thread {
-            draft = draft.with("thread", thread.as_str());
-        }
-        Ok(draft)
+    fn order(&self) -> Result<WorkOrder, CliError> {
+        Ok(WorkOrder {
+            target: address(&self.target)?.to_string(),
+            content: self.text.clone(),
+            name: self.id.clone(),
+            thread: self.thread.clone(),
+            skill: self.skill.clone(),
+            parent: self.parent.clone(),
+            context: self.context.clone(),
+            deadline_ms: self.deadline,
+        })
     }
 
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
-        let draft = self.draft()?;
+        let order = self.order()?;
         let mut voice = cx.member().await?;
-        if let Some(name) = &self.id {
-            // With the name of a unit that is there, this would be a message inside it.
-            let known = voice.call(async |http| http.work(name).await).await;
-            if known.is_ok() {
-                return Err(CliError::conflict(format!("you already call another work unit {name:?}"))
-                    .next("`rialto work show NAME` shows it; leave --id out to have none"));
-            }
-        }
-        let emitted = voice.call(async |http| http.emit(&draft, None).await).await.map_err(|error| {
+        let opened = voice.call(async |http| http.open_work(&order).await).await.map_err(|error| {
             // Of a target nobody knows the usual line helps more.
-            if self.parent.is_some() { explained(error) } else { error }
+            match error.code.as_deref() {
+                Some("already_exists") => error.next("`rialto work show NAME` shows it; leave --id out to have none"),
+                Some(_) | None if self.parent.is_some() => explained(error),
+                Some(_) | None => error,
+            }
         })?;
-        let opened = emitted.result.as_ref().and_then(|result| result.get("work"));
-        let id = opened.and_then(|work| work.get("id")).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let (true, Some(name)) = (opened.duplicate, &self.id) {
+            cx.out.hint(&format!(
+                "you asked for {name:?} before, it is {}; take another --id for new work",
+                opened.state
+            ));
+        }
+        let id = opened.id;
         let Some(seconds) = self.wait else {
             let unit = voice.call(async |http| http.work(&id).await).await?;
             return cx.out.show(&unit, |_, _| id);
@@ -111,38 +107,20 @@ mod tests {
     use crate::commands::work::Work;
     use clap::Parser;
 
-    fn draft(words: &[&str]) -> String {
+    fn order(words: &[&str]) -> String {
         let mut line = vec!["rialto", "work", "new"];
         line.extend(words);
         let Command::Work(Work::New(new)) = Cli::try_parse_from(line).unwrap().command else { panic!("not new") };
-        serde_json::to_string(&new.draft().unwrap()).unwrap()
+        serde_json::to_string(&new.order().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_wish_becomes_a_message_with_work() {
+    fn what_is_asked_for_becomes_an_order() {
+        assert_eq!(order(&["bob", "please"]), r#"{"target":"agent:bob","content":"please"}"#);
+        let words = "core x --skill sum --parent w1 --deadline 10m --context c --id mine --thread t";
         assert_eq!(
-            draft(&["bob", "please"]),
-            r#"{"type":"workspace.message.posted","target":"agent:bob","payload":{"content":"please"},"metadata":{"work":{}}}"#
-        );
-        let all = draft(&[
-            "core",
-            "x",
-            "--skill",
-            "sum",
-            "--parent",
-            "w1",
-            "--deadline",
-            "10m",
-            "--context",
-            "c",
-            "--id",
-            "mine",
-        ]);
-        assert!(
-            all.ends_with(
-                r#""metadata":{"work":{"context":"c","deadline_ms":600000,"id":"mine","parent":"w1","skill":"sum"}}}"#
-            ),
-            "{all}"
+            order(&words.split(' ').collect::<Vec<_>>()),
+            r#"{"target":"core","content":"x","name":"mine","thread":"t","skill":"sum","parent":"w1","context":"c","deadline_ms":600000}"#
         );
     }
 

@@ -15,6 +15,7 @@ use crate::server_events::mod_event;
 use crate::shares::Maker;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::channel::ChannelStatus;
+use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
 use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
 
@@ -86,10 +87,10 @@ pub(super) fn create(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let said = channels::payload(&draft)?;
+    let wish: NewChannel = draft.said()?;
     let name = channels::channel_name(&draft.target)?;
-    let made = channels::make(state, name, &said, (Some(draft.member), draft.maker), now, fx)?;
-    if channels::text(&said, "title").is_some() {
+    let made = channels::make(state, name, &wish, (Some(draft.member), draft.maker), now, fx)?;
+    if wish.title.is_some() {
         fx.change(Change::ChannelSet {
             channel: made.id,
             title: None,
@@ -101,7 +102,7 @@ pub(super) fn create(
     draft.retarget(&made.name, made.id);
     draft.admitted = true;
     // What the sender left out is filled in; what it says besides is kept.
-    let mut whole = said.as_object().cloned().unwrap_or_default();
+    let mut whole: Map<String, Value> = draft.said()?;
     whole.extend(told(state, &made).as_object().cloned().unwrap_or_default());
     draft.payload = Some(Value::Object(whole).to_string());
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
@@ -119,41 +120,18 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(state: &State, changes: &Map<String, Value>) -> Result<Wish, Fault> {
-        let bad = |key: &str, what: &str| {
-            Fault::new(ErrorCode::InvalidPayload, format!("{key}: expected {what}")).field(&format!("changes.{key}"))
-        };
-        let mut wish = Wish::default();
-        for (key, value) in changes.iter().filter(|(key, value)| !value.is_null() || *key == "master_agent") {
-            match key.as_str() {
-                "title" => {
-                    let fits = |t: &&str| !t.trim().is_empty() && t.chars().count() <= limits::CHANNEL_TITLE_CHARS_MAX;
-                    let what = format!("text of at most {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
-                    wish.title = Some(value.as_str().filter(fits).ok_or_else(|| bad(key, &what))?.to_owned());
-                }
-                "starred" => wish.starred = Some(value.as_bool().ok_or_else(|| bad(key, "true or false"))?),
-                "status" => {
-                    let all = [ChannelStatus::Active, ChannelStatus::Archived, ChannelStatus::Deleted];
-                    let status = all.into_iter().find(|s| Some(s.as_str()) == value.as_str());
-                    wish.status = Some(status.ok_or_else(|| bad(key, "active, archived or deleted"))?);
-                }
-                "master_agent" => {
-                    let agent = |name: &str| {
-                        let id = find_named(state, name).filter(|id| state.member(*id).is_some_and(|m| !m.is_human()));
-                        id.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is no agent here")))
-                    };
-                    wish.master = Some(match value {
-                        Value::Null => None,
-                        Value::String(name) => Some(agent(name)?),
-                        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                            return Err(bad(key, "the name of an agent"));
-                        }
-                    });
-                }
-                _ => return Err(bad(key, "title, status, starred or master_agent")),
-            }
+    fn of(state: &State, changes: &ChannelChanges) -> Result<Wish, Fault> {
+        let ChannelChanges { title, starred, status, master_agent } = changes.clone();
+        if title.as_ref().is_some_and(|t| t.trim().is_empty() || t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
+            let text = format!("title: expected text of 1 to {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
+            return Err(Fault::new(ErrorCode::InvalidPayload, text).field("changes.title"));
         }
-        Ok(wish)
+        let agent = |name: String| {
+            let id = find_named(state, &name).filter(|id| state.member(*id).is_some_and(|m| !m.is_human()));
+            id.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is no agent here")))
+        };
+        let master = master_agent.map(|name| name.map(agent).transpose()).transpose()?;
+        Ok(Wish { title, starred, status, master })
     }
 
     fn apply(self, channel: ChannelId, here: &Channel, auto: bool, fx: &mut Effects) {
@@ -189,7 +167,7 @@ pub(super) fn update(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let said = channels::payload(&draft)?;
+    let SessionUpdate { changes, auto_title } = draft.said()?;
     let name = channels::channel_name(&draft.target)?;
     let (_, here) = channels::visible(state, &name, draft.member)?;
     let by = state.member(draft.member);
@@ -198,14 +176,11 @@ pub(super) fn update(
         let text = format!("join channel/{name}, or be its master, to change it");
         return Err(Fault::new(ErrorCode::NotAChannelMember, text).into());
     }
-    let changes = said.get("changes").and_then(Value::as_object).ok_or_else(|| {
-        Fault::new(ErrorCode::InvalidPayload, "payload.changes says what changes").field("payload.changes")
-    })?;
-    let wish = Wish::read(state, changes)?;
+    let wish = Wish::of(state, &changes)?;
     if wish.status == Some(ChannelStatus::Deleted) && !manages {
         return Err(Fault::new(ErrorCode::Forbidden, "only its creator, a master or a human deletes a session").into());
     }
-    let auto = said.get("auto_title").and_then(Value::as_bool).unwrap_or(false);
+    let auto = auto_title.unwrap_or(false);
     draft.admitted = true;
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
     wish.apply(channel, here, auto, fx);
@@ -214,15 +189,21 @@ pub(super) fn update(
 }
 
 /// The operator's way to change any channel.
-pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn set(
+    state: &State,
+    name: &str,
+    update: &SessionUpdate,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<Value, Fault> {
     crate::emit::is_active(state)?;
     let name = channels::channel_name(name)?;
     let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
     let id = state.channel_id(&name).ok_or_else(unknown)?;
     let here = state.channel(id).ok_or_else(unknown)?;
-    let mut changes = changes.as_object().cloned().unwrap_or_default();
-    let auto = changes.remove("auto_title").and_then(|v| v.as_bool()).unwrap_or(false);
-    let wish = Wish::read(state, &changes)?;
+    let SessionUpdate { changes, auto_title } = update;
+    let auto = auto_title.unwrap_or(false);
+    let wish = Wish::of(state, changes)?;
     let mut payload = json!({ "session_id": session_id(&name), "changes": changes });
     if let (true, Some(map)) = (auto, payload.as_object_mut()) {
         map.insert("auto_title".into(), json!(true));
@@ -233,14 +214,14 @@ pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &m
 }
 
 /// The operator's way to make a session: an unnamed one gets a name.
-pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn open(state: &State, wish: &NewChannel, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
     crate::emit::is_active(state)?;
-    let name = match channels::text(wish, "name") {
+    let name = match &wish.name {
         Some(name) => channels::channel_name(name)?,
         None => channels::free_name(state, "session"),
     };
-    let by = channels::text(wish, "created_by").and_then(|name| find_named(state, name));
-    let titled = channels::text(wish, "title").is_some_and(|title| !is_default(&name, title));
+    let by = wish.created_by.as_ref().and_then(|name| find_named(state, name));
+    let titled = wish.title.as_ref().is_some_and(|title| !is_default(&name, title));
     let made = channels::make(state, name, wish, (by, Maker::Operator), now, fx)?;
     began(state, &made, titled, now, fx);
     Ok(json!({ "channel": format!("channel/{}", made.name), "name": made.name }))
