@@ -20,6 +20,7 @@ mod follow;
 pub mod host;
 mod lists;
 mod mailbox;
+mod members;
 pub mod metrics;
 pub mod modport;
 pub mod network;

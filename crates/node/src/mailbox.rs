@@ -88,6 +88,11 @@ impl Session {
 }
 
 impl Mailbox {
+    /// Whose mail it is.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Waits for the answer to the join, which comes before any mail.
     async fn joined(&mut self) -> Result<SessionRef, Fault> {
         loop {

@@ -3,16 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "each driver has one fault and is right in all else")]
 
+#[path = "contract/lines.rs"]
+mod lines;
 #[path = "contract/plain.rs"]
 mod plain;
 #[path = "contract/wrong.rs"]
 mod wrong;
 
 use futures_util::future::join_all;
+use lines::LineMember;
 use plain::Plain;
 use rialto_sim::contract::{
     Carrier, Door, Failure, Matrix, Member, SCENARIOS, Scenario, Stage, doors, keep_section, table,
 };
+use rialto_sim::harness::Server;
 use std::path::Path;
 use wrong::{FAULTS, Wrong};
 
@@ -21,7 +25,10 @@ type Results = (&'static str, Vec<Result<(), Failure>>);
 
 async fn all_scenarios(door: Door) -> Results {
     let name = door.name;
-    let mut stage = Stage::start(door).await;
+    all_on(name, Stage::start(door).await).await
+}
+
+async fn all_on(name: &'static str, mut stage: Stage) -> Results {
     let mut results = Vec::new();
     for scenario in &SCENARIOS {
         results.push(scenario.play(&mut stage).await);
@@ -59,6 +66,22 @@ async fn a_door_that_carries_text_only_keeps_the_contract_too() {
     let page = matrix.page();
     assert!(page.contains("| HTTP | yes | yes |\n| plain | yes | yes |\n"), "{page}");
     assert!(page.contains("| somebody else's `source` | `source_mismatch` | has no such thing |\n"), "{page}");
+}
+
+/// The face that `docs/faces.md` shows, with its whole code.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_keeps_the_contract_too() {
+    let lines = || Door::new("lines", LineMember::new).sending("lines");
+    let start = async || Server::start_program(Path::new(env!("CARGO_BIN_EXE_rialto-with-lines"))).await;
+    assert_eq!(faults(&[all_on("lines", Stage::on(start().await, lines()).await).await]), Vec::<String>::new());
+    let stage = Stage::on(start().await, lines()).await;
+    let websocket =
+        Door::new("WebSocket", |name, role| Member::new(Carrier::WebSocket, name, role)).sending("WebSocket");
+    let matrix = Matrix::run(&stage.place(), &[websocket, lines()]).await.unwrap();
+    assert_eq!(matrix.faults(), Vec::<String>::new());
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let code = std::fs::read_to_string(crates.join("examples/line-face/src/lib.rs")).unwrap();
+    keep_section(&crates.join("docs/faces.md"), "the example", &format!("```rust\n{code}```\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

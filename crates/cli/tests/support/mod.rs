@@ -262,6 +262,7 @@ impl Node {
             admin: self.admin().to_owned(),
             program: program(),
             sessions: self.path("clients"),
+            data: self.data().to_owned(),
         }
     }
 

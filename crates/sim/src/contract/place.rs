@@ -21,6 +21,8 @@ pub struct Place {
     pub program: PathBuf,
     /// A directory for the sessions of `rialto stdio`.
     pub sessions: PathBuf,
+    /// The node's data directory, for doors whose address is told there.
+    pub data: PathBuf,
 }
 
 impl Place {

@@ -57,7 +57,11 @@ pub struct Stage {
 impl Stage {
     /// Starts a node for a door.
     pub async fn start(door: Door) -> Stage {
-        let server = Server::start().await;
+        Stage::on(Server::start().await, door).await
+    }
+
+    /// A door of a node that runs.
+    pub async fn on(server: Server, door: Door) -> Stage {
         let host = Host::join(&place_of(&server)).await.unwrap();
         Stage { server, door, round: 0, host }
     }
@@ -139,5 +143,6 @@ fn place_of(server: &Server) -> Place {
         admin: server.admin(),
         program: rialto().to_owned(),
         sessions: server.data().with_extension("clients"),
+        data: server.data(),
     }
 }

@@ -28,6 +28,8 @@ pub struct Network {
 pub struct Server {
     dir: TempDir,
     data: PathBuf,
+    /// Another program than `rialto`, which is started as it is.
+    program: Option<PathBuf>,
     arguments: Vec<String>,
     files: Option<u64>,
     child: Option<Child>,
@@ -70,6 +72,14 @@ impl Server {
         server
     }
 
+    /// A fresh node of another program, which is started as `rialto` is.
+    pub async fn start_program(program: &Path) -> Server {
+        let mut server = Server::new(&[]);
+        server.program = Some(program.to_owned());
+        server.restart().await;
+        server
+    }
+
     /// A fresh node with its data in a directory of choice.
     pub async fn start_on(data: &Path, arguments: &[&str]) -> Server {
         let mut server = Server::new(arguments);
@@ -90,7 +100,7 @@ impl Server {
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data");
         let arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
-        Server { dir, data, arguments, files: None, child: None, run: Value::Null }
+        Server { dir, data, program: None, arguments, files: None, child: None, run: Value::Null }
     }
 
     /// The program with nobody's own settings.
@@ -100,7 +110,11 @@ impl Server {
 
     /// `rialto up` on a data directory, not started yet.
     pub fn command(data: &Path) -> Command {
-        let mut command = Server::client();
+        Server::command_of(rialto(), data)
+    }
+
+    fn command_of(program: &Path, data: &Path) -> Command {
+        let mut command = clean(program);
         command.args(["up", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data"]).arg(data);
         // Nobody's own configuration counts here.
         command.env("XDG_CONFIG_HOME", data.with_extension("no-configuration"));
@@ -149,7 +163,8 @@ impl Server {
     pub fn spawn(&mut self) {
         assert!(self.child.is_none(), "the node still runs");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
-        let mut command = Server::command(&self.data());
+        let program = self.program.as_deref().unwrap_or_else(|| rialto());
+        let mut command = Server::command_of(program, &self.data());
         command.args(&self.arguments);
         if let Some(files) = self.files {
             command = limited(&command, files);
