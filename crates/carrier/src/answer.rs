@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use rialto_model::{ErrorCode, Fault, limits};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What begins every good answer; its data and a closing brace follow.
@@ -24,9 +25,15 @@ pub fn ok_raw(data: &str) -> Response {
     json_text([OK_HEAD, data, "}"].concat())
 }
 
-/// The same around a value.
-pub fn ok(data: &Value) -> Response {
-    ok_raw(&data.to_string())
+/// The same around what is shown.
+pub fn ok<T: Serialize + ?Sized>(data: &T) -> Response {
+    match serde_json::to_string(data) {
+        Ok(text) => ok_raw(&text),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be written as JSON");
+            Refusal::from(ErrorCode::Internal).into_response()
+        }
+    }
 }
 
 /// A refusal on its way to an HTTP client, with the event it is about.

@@ -40,6 +40,7 @@ mod facts;
 pub mod invites;
 pub mod listing;
 mod membership;
+mod overview;
 mod own;
 mod presence;
 mod principal;
@@ -68,6 +69,7 @@ pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
 use mods::external::{self, emitted::ModEvent};
+use rialto_model::view::AnalyticsView;
 use rialto_model::{EventType, Fault, Millis};
 
 /// One network: its durable state, and what is true only while the process lives.
@@ -164,7 +166,7 @@ impl Engine {
     }
 
     /// What mod/analytics counted; none while it is not loaded.
-    pub fn analytics(&mut self, now: Clock) -> Option<serde_json::Value> {
+    pub fn analytics(&mut self, now: Clock) -> Option<AnalyticsView> {
         mods::analytics::report(&self.state, &mut self.live, now)
     }
 

@@ -7,6 +7,7 @@ use crate::modport::Asked;
 use crate::outbox::Outbox;
 use crate::outgoing::{Part, Signal};
 use crate::query::Query;
+use crate::task::read::TaskRead;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
@@ -266,6 +267,8 @@ pub(crate) enum Command {
         op: AdminOp,
         reply: oneshot::Sender<Result<Value, Fault>>,
     },
+    /// Something is read in the task.
+    Read(TaskRead),
     View {
         caller: Arc<Caller>,
         what: Look,
@@ -341,10 +344,6 @@ pub enum Look {
         /// Compat form.
         compat: bool,
     },
-    /// The public profile.
-    Profile,
-    /// The operator's alone.
-    Operator(Ledger),
     /// The caller as it sees itself.
     Me,
     /// Channels the caller may know of: the first of them.
@@ -453,8 +452,6 @@ pub enum Look {
         /// At most so many.
         limit: usize,
     },
-    /// What mod/analytics counted.
-    Analytics,
     /// The ladder of an event.
     Explain {
         /// Its id.
@@ -462,23 +459,4 @@ pub enum Look {
         /// The event, if it was found.
         record: Option<Arc<EventRecord>>,
     },
-}
-
-/// What only the operator may look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ledger {
-    /// The network with its settings.
-    Network,
-    /// Tokens without their hashes.
-    Tokens,
-    /// Groups.
-    Groups,
-    /// The pipeline, with every setting of its mods.
-    Mods,
-    /// Dead letters, dealt with or not, without their events.
-    DeadLetters,
-    /// Members with their sessions, without their secrets.
-    Sessions,
-    /// Who managed the network, since a time and of one actor.
-    Audit(rialto_model::Millis, Option<String>),
 }

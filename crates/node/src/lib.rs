@@ -28,6 +28,7 @@ mod opening;
 mod order;
 pub mod outbox;
 pub mod outgoing;
+mod overview;
 mod profile;
 pub mod query;
 mod redaction;

@@ -4,10 +4,12 @@ use crate::budget::{Account, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, 
 use crate::command::{Command, Located, StateAt, Whereabouts};
 use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
+use crate::task::Task;
 use crate::task::acks::find_stored;
+use crate::task::read::TaskRead;
 use crate::texts::Texts;
 use rialto_engine::credential::Strangers;
-use rialto_engine::{AdminOp, Caller, EventRecord};
+use rialto_engine::{AdminOp, Caller, Clock, EventRecord};
 use rialto_model::network::{Settings, Status};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
@@ -235,6 +237,14 @@ impl Network {
             .details(serde_json::json!({ "retry_after_ms": 50 }))),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(gone()),
         }
+    }
+
+    /// Reads in the task of the network; the answer comes when everything it shows is committed.
+    pub(crate) async fn view<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Task, Clock) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.ask(|reply| Command::Read(TaskRead::new(reply, read))).await?
     }
 
     /// Charges for large texts for as long as they wait to be decided; waits for room, and refuses them after a while.

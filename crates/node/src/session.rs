@@ -7,7 +7,9 @@
 use crate::command::{Answered, Command, Look, PageAnswer, Reply};
 use crate::network::{Network, gone, numbered};
 use crate::outbox::Outbox;
+use crate::task::Task;
 use crate::task::acks::few_enough;
+use crate::task::read::ReadContext;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
@@ -193,6 +195,15 @@ impl Session {
             Some(seq) => Ok(Some(seq)),
             None => self.cursor(cursor, lenient).await,
         }
+    }
+
+    /// Reads in the task of the network, as the caller may see it.
+    pub(crate) async fn view<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Task, &ReadContext) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let caller = self.caller.clone();
+        self.network.view(move |task, now| task.read_for(&caller, now, read)).await
     }
 
     /// A small read inside the task.

@@ -17,6 +17,7 @@ mod nouns;
 mod owed;
 mod pages;
 mod park;
+pub(crate) mod read;
 mod recover;
 mod workspace;
 
@@ -35,6 +36,7 @@ use crate::texts::Texts;
 use checks::Checks;
 use named::BlobChanges;
 use park::{Given, Lane, Source};
+use read::PendingAnswer;
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
 use rialto_engine::{
@@ -70,6 +72,7 @@ enum Then {
     Answers(Reply, Vec<Answered>, Vec<Opened>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
     Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
+    Pending(PendingAnswer),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
     Changed(oneshot::Sender<Result<bool, Fault>>, bool),
@@ -434,6 +437,7 @@ impl Task {
                 let answer = self.look(&caller, what, now);
                 self.answer_read(Then::Value(reply, answer), now);
             }
+            Command::Read(read) => self.answer_task_read(read, now),
             Command::OpenRoom { caller, peer, channel, reply } => {
                 self.open_room(&caller, &peer, channel.as_deref(), reply, now);
             }

@@ -14,6 +14,7 @@ use rialto_carrier::grpc::{GrpcServices, refused};
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::{Answered, Caller, Query, View};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::time::Duration;
@@ -263,13 +264,18 @@ impl pb::network_server::Network for Service {
     async fn profile(&self, request: Request<pb::ProfileRequest>) -> Result<Response<pb::ProfileReply>, Status> {
         let call = self.call(&request, &request.get_ref().network, "")?;
         let headers = request.metadata().clone().into_headers();
-        let profile = crate::members::profile_json(&self.state, &call, &headers).await.map_err(status_of)?;
-        Ok(Response::new(pb::ProfileReply { profile: profile.to_string().into_bytes() }))
+        let profile = crate::members::reachable_profile(&self.state, &call, &headers).await.map_err(status_of)?;
+        Ok(Response::new(pb::ProfileReply { profile: json_bytes(&profile)? }))
     }
 
     async fn connect(&self, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
         connect::connect(&self.state, request).await
     }
+}
+
+/// What is shown, as the JSON that the messages carry.
+fn json_bytes<T: Serialize>(shown: &T) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(shown).map_err(|_| refused(&ErrorCode::Internal.into(), None))
 }
 
 impl Service {

@@ -7,9 +7,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal};
+use rialto_model::view::ProfileView;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::Wishes;
 use rialto_node::command::Look;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
@@ -149,14 +151,13 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
 /// `GET /v1/analytics`.
 pub(crate) async fn analytics(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.session.look(Look::Analytics).await?))
+    Ok(answer::ok(&call.session.analytics().await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
 pub(crate) async fn profile(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let data = profile_json(&request.state, &call, &request.headers).await?;
-    Ok(answer::ok(&data))
+    Ok(answer::ok(&reachable_profile(&request.state, &call, &request.headers).await?))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.
@@ -164,12 +165,20 @@ pub(crate) async fn network_profile(request: ApiRequest) -> Result<Response, Ref
     profile(request).await
 }
 
-pub(crate) async fn profile_json(state: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
-    let mut data = call.session.look(Look::Profile).await?;
-    let base = state.base_url(headers);
-    if let Some(map) = data.as_object_mut() {
-        map.remove("listed");
-        map.insert("transports".into(), crate::docs::transports(&base, call.session.network().id()));
-    }
-    Ok(data)
+/// The profile of a network, with the ways to reach it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReachableProfile {
+    #[serde(flatten)]
+    profile: ProfileView,
+    transports: Value,
+}
+
+pub(crate) async fn reachable_profile(
+    state: &FaceState,
+    call: &auth::Call,
+    headers: &HeaderMap,
+) -> Result<ReachableProfile, Refusal> {
+    let network = call.session.network();
+    let transports = crate::docs::transports(&state.base_url(headers), network.id());
+    Ok(ReachableProfile { profile: network.profile().await?, transports })
 }

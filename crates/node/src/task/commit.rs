@@ -267,6 +267,7 @@ impl Task {
             Then::Value(reply, value) => {
                 let _ = reply.send(value);
             }
+            Then::Pending(answer) => answer.give(Ok(())),
             Then::Page(reply, page) => {
                 let _ = reply.send(page);
             }

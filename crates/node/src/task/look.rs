@@ -1,9 +1,9 @@
 //! Small reads answered inside the task.
 
 use super::Task;
-use crate::command::{Ledger, Look};
+use crate::command::Look;
 use rialto_engine::listing::{Asker, Budget, Piece};
-use rialto_engine::{Caller, Clock, Viewer, mods};
+use rialto_engine::{Caller, Clock, Viewer};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,16 +17,12 @@ fn unknown(id: &str) -> Fault {
 
 impl Task {
     pub(super) fn look(&mut self, caller: &Caller, what: Look, now: Clock) -> Result<Value, Fault> {
-        if matches!(what, Look::Profile) {
-            return Ok(self.profile());
-        }
         let viewer = self.viewer_of(caller, now)?;
         let member = match viewer {
             Viewer::Member(id) => Some(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
         };
         match what {
-            Look::Profile => Ok(self.profile()),
             Look::Discover { filter, compat } => {
                 self.engine.state.discovered(&self.engine.live, Asker { viewer, compat }, &filter, now)
             }
@@ -70,10 +66,6 @@ impl Task {
             Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
             Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
             Look::Invitations(agent) => self.invitations(viewer, agent),
-            Look::Analytics => self
-                .engine
-                .analytics(now)
-                .ok_or_else(|| Fault::new(ErrorCode::ModNotFound, "mod/analytics is not loaded")),
             Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
             Look::DeadLetters { seq, recipient, limit } => {
                 operators_only(viewer)?;
@@ -86,29 +78,7 @@ impl Task {
                     .collect();
                 Ok(json!({ "dead_letters": list, "has_more": letters.next().is_some() }))
             }
-            Look::Operator(ledger) => {
-                operators_only(viewer)?;
-                Ok(self.operator(ledger))
-            }
         }
-    }
-
-    fn profile(&self) -> Value {
-        let book = &self.engine.state.book;
-        let s = &book.settings;
-        let now = self.clock.now();
-        let online = self.engine.online(now);
-        let mut capabilities = vec!["network.agent", "network.channel"];
-        if self.engine.state.has_mod("persistence") {
-            capabilities.push("network.events");
-        }
-        json!({
-            "id": book.id, "slug": book.id, "name": s.name, "description": s.metadata.get("description").cloned().unwrap_or_default(),
-            "access": { "policy": if self.engine.state.is_open() { "open" } else { s.policy.as_str() }, "min_verification": s.min_verification },
-            "capabilities": capabilities, "agents_online": online, "status": s.status.as_str(), "delivery": s.delivery.as_str(),
-            "durability": s.durability.as_str(), "profile": s.profile.as_str(), "onm_version": "1.0",
-            "listed": s.metadata.get("listed").and_then(Value::as_bool).unwrap_or(true),
-        })
     }
 
     /// Members that come after one of them, with whom the viewer has exchanged direct events: the last one, and how many.
@@ -161,56 +131,6 @@ impl Task {
             }
         }
         Ok(explanation.json)
-    }
-
-    fn operator(&self, ledger: Ledger) -> Value {
-        let book = &self.engine.state.book;
-        match ledger {
-            Ledger::Tokens => {
-                let used_at = |t: &rialto_model::network::Token| self.engine.live.last_use(t);
-                let list: Vec<Value> = book
-                    .tokens
-                    .iter()
-                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at, "last_used_at": used_at(t) }))
-                    .collect();
-                json!({ "tokens": list })
-            }
-            Ledger::Groups => {
-                let list: Vec<Value> = book
-                    .groups
-                    .iter()
-                    .map(|(n, g)| json!({ "group": format!("group/{n}"), "name": n, "members": g.members }))
-                    .collect();
-                json!({ "groups": list })
-            }
-            Ledger::Mods => mods::manage::listed(&self.engine.state),
-            Ledger::DeadLetters => {
-                let list: Vec<Value> = book
-                    .dead_letters
-                    .iter()
-                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
-                    .collect();
-                json!({ "dead_letters": list })
-            }
-            Ledger::Sessions => {
-                json!({ "members": self.engine.state.credentials(&self.engine.live, self.clock.now()) })
-            }
-            Ledger::Audit(since, actor) => json!({ "entries": self.engine.state.audit(since, actor.as_deref()) }),
-            Ledger::Network => {
-                let mut out = serde_json::to_value(&book.settings).unwrap_or_default();
-                if let Some(map) = out.as_object_mut() {
-                    map.insert("id".into(), json!(book.id));
-                    map.insert("created_at".into(), json!(book.created_at));
-                    map.insert("created_by".into(), json!(book.created_by));
-                    map.insert("members".into(), json!(self.engine.state.roster().count()));
-                    map.insert("channels".into(), json!(self.engine.state.channel_count()));
-                    map.insert("head".into(), json!(book.head));
-                    map.insert("purged".into(), json!(book.purged));
-                    map.insert("mods".into(), json!(book.mods));
-                }
-                out
-            }
-        }
     }
 }
 

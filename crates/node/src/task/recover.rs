@@ -23,6 +23,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Page { .. }
         | Command::Latest { .. }
         | Command::View { .. }
+        | Command::Read(_)
         | Command::Locate { .. }
         | Command::Admitted { .. }
         | Command::Touch { .. }
@@ -67,6 +68,7 @@ impl Task {
             match then {
                 Then::Count(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Value(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Pending(answer) => answer.give(Err(fault())),
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Latest(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Changed(reply, _) => drop(reply.send(Err(fault()))),
@@ -237,6 +239,7 @@ impl Task {
                 | Command::OpenRoom { reply, .. }
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Read(read) => read.refuse(fault()),
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Carry { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ChangeFact { reply, .. } => drop(reply.send(Err(fault()))),
