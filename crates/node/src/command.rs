@@ -13,8 +13,7 @@ use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
 use rialto_engine::{
-    AckRequest, AdminOp, Caller, EventRecord, FactChange, FactPage, Filter, Latest, Page, UnitFilter, View, Viewer,
-    Wishes,
+    AckRequest, AdminOp, Caller, EventRecord, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes,
 };
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
@@ -399,31 +398,6 @@ pub enum Look {
     File(String),
     /// Whether an id of a file is taken.
     HasFile(String),
-    /// Work units.
-    Works {
-        /// Which.
-        filter: Box<UnitFilter>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One work unit, by id.
-    Work(String),
-    /// One artifact of a unit, with its content's place.
-    Artifact {
-        /// The unit.
-        id: String,
-        /// The artifact.
-        artifact: String,
-    },
-    /// Positions of a unit's events.
-    WorkLog {
-        /// The unit.
-        id: String,
-        /// After this position.
-        after: Seq,
-        /// At most so many.
-        limit: usize,
-    },
     /// With whom the caller has exchanged direct events: a piece of the members, after one of them.
     Conversations {
         /// After this member.

@@ -1,10 +1,13 @@
 //! Looking at conversations and work inside the task: positions and counts, no bodies.
 
+use super::read::ReadContext;
 use super::{Task, Then};
+use crate::work::FoundArtifact;
 use rialto_engine::conversations::{Conversation, Summary};
 use rialto_engine::record::Change;
 use rialto_engine::work::{Unit, UnitNo};
-use rialto_engine::{Caller, Clock, MemberId, StreamKey, UnitFilter, Viewer, Wishes};
+use rialto_engine::{Caller, Clock, MemberId, StreamKey, Viewer, Wishes};
+use rialto_model::view::WorkView;
 use rialto_model::{ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -149,13 +152,13 @@ impl Task {
         found.ok_or_else(|| no_unit(id))
     }
 
-    pub(super) fn work(&self, viewer: Viewer, id: &str, now: Clock) -> Result<Value, Fault> {
-        let (_, unit) = self.unit_seen(viewer, id)?;
-        Ok(self.engine.state.unit_entry(&self.engine.live, unit, now))
+    pub(crate) fn work(&self, by: &ReadContext, id: &str) -> Result<WorkView, Fault> {
+        let (_, unit) = self.unit_seen(by.viewer, id)?;
+        Ok(self.engine.state.unit_view(&self.engine.live, unit, by.now))
     }
 
-    /// An artifact of a unit the viewer may see, and the content it is made of.
-    pub(super) fn artifact(&self, viewer: Viewer, id: &str, artifact: &str) -> Result<Value, Fault> {
+    /// An artifact of a unit the viewer may see, and the position of the unit's last event.
+    pub(crate) fn artifact(&self, viewer: Viewer, id: &str, artifact: &str) -> Result<(FoundArtifact, Seq), Fault> {
         let (_, unit) = self.unit_seen(viewer, id)?;
         let found = unit.artifacts.iter().find(|known| known.id.as_ref() == artifact);
         let missing = || Fault::new(ErrorCode::UnknownTarget, format!("{} has no artifact {artifact:?}", unit.id));
@@ -164,26 +167,17 @@ impl Task {
             let text = format!("the parts of {artifact:?} are in the events of {}", unit.id);
             return Err(Fault::new(ErrorCode::ResourceNotFound, text));
         }
-        let last = found.blobs.last().map_or(0, |chunk| chunk.seq);
-        let contents: Vec<_> = found.blobs.iter().map(|chunk| chunk.content).collect();
-        Ok(json!({
-            "name": found.name, "content_type": found.content_type, "seq": last, "last_seq": unit.last_seq, "blobs": contents,
-        }))
-    }
-
-    pub(super) fn works(&self, viewer: Viewer, filter: &UnitFilter, limit: usize, now: Clock) -> Value {
-        let state = &self.engine.state;
-        let mut units = state.units(viewer, filter, limit + 1);
-        let has_more = units.len() > limit;
-        units.truncate(limit);
-        let next = units.last().filter(|_| has_more).map(|(no, _)| *no);
-        let list: Vec<Value> =
-            units.into_iter().map(|(_, unit)| state.unit_entry(&self.engine.live, unit, now)).collect();
-        json!({ "works": list, "has_more": has_more, "next": next })
+        let content = FoundArtifact {
+            name: found.name.as_deref().map(str::to_owned),
+            content_type: found.content_type.as_deref().map(str::to_owned),
+            seq: found.blobs.last().map_or(0, |chunk| chunk.seq),
+            contents: found.blobs.iter().map(|chunk| chunk.content).collect(),
+        };
+        Ok((content, unit.last_seq))
     }
 
     /// Committed events of a unit after a position.
-    pub(super) fn work_log(&self, viewer: Viewer, id: &str, after: Seq, limit: usize) -> Result<Value, Fault> {
+    pub(crate) fn work_log(&self, viewer: Viewer, id: &str, after: Seq, limit: usize) -> Result<Vec<Seq>, Fault> {
         let (no, _) = self.unit_seen(viewer, id)?;
         let list = self.engine.state.lists.stream(StreamKey::Work(no));
         let mut seqs = list.into_iter().flat_map(|list| {
@@ -192,7 +186,6 @@ impl Task {
             seqs
         });
         let committed = self.committed;
-        let seqs: Vec<Seq> = seqs.by_ref().take_while(|seq| *seq <= committed).take(limit).collect();
-        Ok(json!(seqs))
+        Ok(seqs.by_ref().take_while(|seq| *seq <= committed).take(limit).collect())
     }
 }

@@ -5,7 +5,7 @@ use super::oracle::{Letter, Wrong, wrong};
 use super::{Net, World, script};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::command::{Answered, Look};
-use rialto_node::{Network, Session};
+use rialto_node::{Network, Session, UnitFilter};
 use rialto_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -299,18 +299,25 @@ impl World {
     /// nothing shows what is committed, whatever happens next.
     pub(crate) async fn peek(&mut self) {
         for n in 0..self.nets.len() {
-            let work = Look::Works { filter: Box::default(), limit: 100 };
-            for (look, member, name) in [(Look::Channels, "channels", "name"), (work, "works", "id")] {
+            for lists_work in [false, true] {
                 let Some(network) = self.nets[n].handle.clone() else { continue };
-                let listing = tokio::spawn(async move { network.session(&operator()).look(look).await });
+                let listing = tokio::spawn(async move {
+                    let session = network.session(&operator());
+                    if lists_work {
+                        let list = session.works(UnitFilter::default(), Some(100)).await?;
+                        return Ok::<Vec<String>, Fault>(list.works.into_iter().map(|unit| unit.id.into()).collect());
+                    }
+                    let list = session.look(Look::Channels).await?;
+                    let list = list["channels"].as_array().into_iter().flatten();
+                    Ok(list.filter_map(|channel| channel["name"].as_str().map(str::to_owned)).collect())
+                });
                 Self::breathe().await;
                 if !listing.is_finished() {
                     listing.abort();
                     continue;
                 }
-                let Ok(Ok(listed)) = listing.await else { continue };
-                let names = listed.get(member).and_then(serde_json::Value::as_array).into_iter().flatten();
-                self.nets[n].oracle.shown(names.filter_map(|entry| entry.get(name)?.as_str().map(str::to_owned)));
+                let Ok(Ok(names)) = listing.await else { continue };
+                self.nets[n].oracle.shown(names.into_iter());
             }
         }
     }
