@@ -54,7 +54,7 @@ mod weights;
 
 pub use admin::AdminOp;
 pub use delivery::AckRequest;
-pub use explain::Explanation;
+pub use explain::ExplainedEvent;
 pub use facts::{FactChange, FactNow, FactPage};
 pub use history::{Filter, Latest, Page, View, Viewer};
 pub use input::{

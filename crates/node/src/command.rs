@@ -12,9 +12,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
-use rialto_engine::{
-    AckRequest, AdminOp, Caller, EventRecord, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes,
-};
+use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
 use rialto_model::network::Durability;
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
 use serde_json::Value;
@@ -425,12 +423,5 @@ pub enum Look {
         recipient: Option<String>,
         /// At most so many.
         limit: usize,
-    },
-    /// The ladder of an event.
-    Explain {
-        /// Its id.
-        id: String,
-        /// The event, if it was found.
-        record: Option<Arc<EventRecord>>,
     },
 }

@@ -14,6 +14,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
 use rialto_identity::Secret;
+use rialto_model::view::Explanation;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use serde_json::Value;
 use std::sync::Arc;
@@ -213,9 +214,9 @@ impl Session {
     }
 
     /// Explains an event, or its refusal, to who may ask; unknown to all others.
-    pub async fn explain(&self, id: &str) -> Result<Value, Fault> {
-        let record = self.network.find(id).await?;
-        self.look(Look::Explain { id: id.to_owned(), record }).await
+    pub async fn explain(&self, id: &str) -> Result<Explanation, Fault> {
+        let (id, record) = (id.to_owned(), self.network.find(id).await?);
+        self.view(move |task, by| task.explain(by.viewer, &id, record.as_deref())).await
     }
 
     /// The caller as it sees itself.

@@ -23,7 +23,7 @@ fn me(world: &World, address: &str) -> Value {
 }
 
 fn explained(world: &World, viewer: Viewer, seq: Seq) -> Value {
-    world.state().explain(viewer, &world.events[&seq]).unwrap().json
+    json!(world.state().explain(viewer, &world.events[&seq]).unwrap().stored)
 }
 
 fn rung(world: &World, seq: Seq) -> String {

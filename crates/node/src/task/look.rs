@@ -4,9 +4,9 @@ use super::Task;
 use crate::command::Look;
 use rialto_engine::listing::{Asker, Budget, Piece};
 use rialto_engine::{Caller, Clock, Viewer};
+use rialto_model::view::{Explanation, Step};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Members looked at for one piece of a listing of conversations: each means two lists that are compared.
 const PAIRS_MAX: usize = 100;
@@ -62,7 +62,6 @@ impl Task {
             Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
             Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
             Look::Invitations(agent) => self.invitations(viewer, agent),
-            Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
             Look::DeadLetters { seq, recipient, limit } => {
                 operators_only(viewer)?;
                 let state = &self.engine.state;
@@ -102,31 +101,28 @@ impl Task {
         Ok(json!({ "own": own, "with": list, "next": null }))
     }
 
-    fn explain(&self, viewer: Viewer, id: &str, record: Option<&rialto_engine::EventRecord>) -> Result<Value, Fault> {
+    /// What became of an event, or why it was refused if there is none.
+    pub(crate) fn explain(
+        &self,
+        viewer: Viewer,
+        id: &str,
+        record: Option<&rialto_engine::EventRecord>,
+    ) -> Result<Explanation, Fault> {
         let state = &self.engine.state;
         let Some(record) = record else {
-            return state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id));
+            let refused = state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id))?;
+            return Ok(Explanation::Refused(Box::new(refused)));
         };
-        let mut explanation = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
-        let pending: BTreeMap<String, (u32, bool)> = explanation
-            .pending
-            .iter()
-            .filter_map(|m| {
-                let (seq, member) = (record.event.seq, state.member(*m)?);
-                let attempts = self.sessions.attempts(*m, seq);
-                Some((member.address.to_string(), (attempts, attempts > 0 || self.sessions.was_shown(*m, seq))))
-            })
-            .collect();
-        for rung in explanation.json.get_mut("recipients").and_then(Value::as_array_mut).into_iter().flatten() {
-            let found = rung.get("recipient").and_then(Value::as_str).and_then(|address| pending.get(address));
-            if let (Some((attempts, went_out)), Some(map)) = (found, rung.as_object_mut()) {
-                map.insert("attempts".into(), json!(attempts));
-                if *went_out {
-                    map.insert("rung".into(), "delivered".into());
-                }
+        let mut explained = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
+        for (place, member) in explained.pending {
+            let Some(rung) = explained.stored.recipients.get_mut(place) else { continue };
+            let attempts = self.sessions.attempts(member, record.event.seq);
+            rung.attempts = Some(attempts);
+            if attempts > 0 || self.sessions.was_shown(member, record.event.seq) {
+                rung.rung = Step::Delivered;
             }
         }
-        Ok(explanation.json)
+        Ok(Explanation::Stored(Box::new(explained.stored)))
     }
 }
 
