@@ -14,6 +14,7 @@ use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
 use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
 use rialto_model::network::Durability;
+use rialto_model::view::RoomView;
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
 use serde_json::Value;
 use std::sync::Arc;
@@ -276,7 +277,7 @@ pub(crate) enum Command {
         caller: Arc<Caller>,
         peer: String,
         channel: Option<String>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<RoomView, Fault>>,
     },
     /// The caller changes something about itself.
     Own {
@@ -352,31 +353,6 @@ pub enum Look {
         /// At most so many.
         limit: usize,
     },
-    /// Threads of a channel, or of all the caller may see.
-    Threads {
-        /// Only this channel's.
-        channel: Option<String>,
-        /// After this place of the listing.
-        before: Option<rialto_engine::conversations::Place>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One thread.
-    Thread {
-        /// Its channel.
-        channel: String,
-        /// Its id.
-        thread: String,
-    },
-    /// Direct rooms of the caller.
-    Rooms {
-        /// After this place of the listing.
-        before: Option<rialto_engine::conversations::Place>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One direct room, by id.
-    Room(String),
     /// Resources the caller may read.
     Resources(Value),
     /// One resource that the caller may read, with its content's place.
@@ -396,11 +372,6 @@ pub enum Look {
     File(String),
     /// Whether an id of a file is taken.
     HasFile(String),
-    /// With whom the caller has exchanged direct events: a piece of the members, after one of them.
-    Conversations {
-        /// After this member.
-        after: Option<u32>,
-    },
     /// The workspace and what the caller may do to it, with its agents if they are asked for.
     Workspace {
         /// List its agents.

@@ -3,6 +3,7 @@
 use crate::command::{Command, Look};
 use crate::session::Session;
 use rialto_engine::{EventRecord, Filter};
+use rialto_model::view::{ConversationList, ConversationView, LastMessage};
 use rialto_model::{Fault, Seq, limits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -88,40 +89,35 @@ impl Session {
     }
 
     /// Direct conversations of the caller, the liveliest first, each with its last message.
-    pub async fn conversations(&self) -> Result<Value, Fault> {
-        let (mut list, mut own, mut after) = (Vec::new(), Value::Null, None);
-        loop {
-            let mut piece = self.look(Look::Conversations { after }).await?;
-            own = piece.get_mut("own").map(Value::take).unwrap_or(own);
-            if let Some(Value::Array(more)) = piece.get_mut("with") {
-                list.append(more);
-            }
-            after = piece.get("next").and_then(Value::as_u64).and_then(|next| u32::try_from(next).ok());
+    pub async fn conversations(&self) -> Result<ConversationList, Fault> {
+        let (mut list, mut after) = (Vec::new(), None);
+        let own = loop {
+            let piece = self.view(move |task, by| task.conversations(by, after)).await?;
+            list.extend(piece.with);
+            after = piece.next;
             if after.is_none() {
-                break;
+                break piece.own;
             }
-        }
-        let last = |with: &Value| with.get("last").and_then(Value::as_u64).unwrap_or(0);
-        list.sort_unstable_by_key(|with| std::cmp::Reverse(last(with)));
+        };
+        list.sort_unstable_by_key(|with| std::cmp::Reverse(with.last));
         let has_more = list.len() > CONVERSATIONS_MAX;
         list.truncate(CONVERSATIONS_MAX);
-        let (records, _) = self.network.read_some(list.iter().map(last).collect(), limits::PAGE_BYTES_MAX).await?;
+        let last = list.iter().map(|with| with.last).collect();
+        let (records, _) = self.network.read_some(last, limits::PAGE_BYTES_MAX).await?;
         let records: BTreeMap<Seq, Arc<EventRecord>> = records.into_iter().map(|r| (r.event.seq, r)).collect();
-        let shown = list.iter().filter_map(|with| {
-            let event = &records.get(&last(with))?.event;
+        let conversations = list.into_iter().filter_map(|with| {
+            let event = &records.get(&with.last)?.event;
             let payload: Value = serde_json::from_str(event.payload()).unwrap_or_default();
-            Some(json!({
-                "agents": [own, with.get("address")], "message_count": with.get("count"),
-                "last_message": {
-                    "content": payload.get("content").cloned().unwrap_or_default(), "sender": event.source(),
-                    "timestamp": event.timestamp,
+            Some(ConversationView {
+                agents: [own.clone(), with.address],
+                message_count: with.count,
+                last_message: LastMessage {
+                    content: payload.get("content").cloned().unwrap_or_default(),
+                    sender: event.source().to_owned(),
+                    timestamp: event.timestamp,
                 },
-            }))
+            })
         });
-        let mut out = json!({ "conversations": shown.collect::<Vec<_>>() });
-        if let (true, Some(map)) = (has_more, out.as_object_mut()) {
-            map.insert("has_more".into(), true.into());
-        }
-        Ok(out)
+        Ok(ConversationList { conversations: conversations.collect(), has_more })
     }
 }

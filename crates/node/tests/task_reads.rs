@@ -165,8 +165,8 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
     let explained = network.session(&bob).explain(&ids[0]).await.unwrap();
     assert_eq!(json!(explained)["event_id"], json!(ids[0]));
     let list = network.session(&bob).conversations().await.unwrap();
-    assert_eq!(list["conversations"][0]["last_message"]["content"], "n19");
-    assert_eq!(list["conversations"][0]["message_count"], 20);
+    assert_eq!(list.conversations[0].last_message.content, "n19");
+    assert_eq!(list.conversations[0].message_count, 20);
     // By a stream: what is not at hand is acked when it was found.
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
     let (out, mut news) = outbox(1024);

@@ -1,15 +1,38 @@
 //! Small reads answered inside the task.
 
 use super::Task;
+use super::read::ReadContext;
 use crate::command::Look;
 use rialto_engine::listing::{Asker, Budget, Piece};
-use rialto_engine::{Caller, Clock, Viewer};
+use rialto_engine::{Caller, Clock, MemberId, Viewer};
 use rialto_model::view::{Explanation, Step};
-use rialto_model::{ErrorCode, Fault};
+use rialto_model::{ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 
 /// Members looked at for one piece of a listing of conversations: each means two lists that are compared.
 const PAIRS_MAX: usize = 100;
+
+/// With whom a member has exchanged direct events: a piece of the members.
+#[derive(Debug)]
+pub(crate) struct DirectPairs {
+    /// The member's own address.
+    pub(crate) own: Box<str>,
+    /// The others.
+    pub(crate) with: Vec<DirectPair>,
+    /// After whom the next piece begins, if there is one.
+    pub(crate) next: Option<MemberId>,
+}
+
+/// Somebody with whom a member has exchanged direct events.
+#[derive(Debug)]
+pub(crate) struct DirectPair {
+    /// Position of the last of them.
+    pub(crate) last: Seq,
+    /// How many there are.
+    pub(crate) count: u64,
+    /// Its address.
+    pub(crate) address: Box<str>,
+}
 
 fn unknown(id: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here"))
@@ -34,16 +57,6 @@ impl Task {
             Look::ChannelPage { after, limit } => {
                 Ok(listed(self.engine.state.channel_entries(viewer, after, Budget::rows(limit))))
             }
-            Look::Threads { channel, before, limit } => {
-                let list = self.engine.state.threads(viewer, channel.as_deref(), before, limit)?;
-                Ok(list.iter().map(|summary| self.summary(summary)).collect())
-            }
-            Look::Thread { channel, thread } => Ok(self.summary(&self.engine.state.thread(viewer, &channel, &thread)?)),
-            Look::Rooms { before, limit } => {
-                let list = self.engine.state.rooms(viewer, before, limit);
-                Ok(list.iter().map(|summary| self.summary(summary)).collect())
-            }
-            Look::Room(id) => self.room(viewer, &id),
             Look::Resources(filter) => {
                 self.engine.state.resources(&self.engine.live, self.asker(viewer)?, &filter, now)
             }
@@ -57,7 +70,6 @@ impl Task {
             Look::Files(filter) => self.engine.state.files_seen(viewer, &filter),
             Look::File(id) => self.file(caller, viewer, &id, now),
             Look::HasFile(id) => Ok(self.engine.state.has_file(&id).into()),
-            Look::Conversations { after } => self.conversations(member, after),
             Look::Workspace { agents } => Ok(self.workspace(caller, agents, now)),
             Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
             Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
@@ -76,18 +88,19 @@ impl Task {
         }
     }
 
-    /// Members that come after one of them, with whom the viewer has exchanged direct events: the last one, and how many.
-    fn conversations(&self, member: Option<u32>, after: Option<u32>) -> Result<Value, Fault> {
-        let Some(me) = member else {
+    /// Members that come after one of them, with whom the reader has exchanged direct events: the last one, and how many.
+    pub(crate) fn conversations(&self, by: &ReadContext, after: Option<MemberId>) -> Result<DirectPairs, Fault> {
+        let Viewer::Member(me) = by.viewer else {
             return Err(Fault::new(ErrorCode::NotAMember, "only members have conversations: join first"));
         };
         let state = &self.engine.state;
         let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
-        let mut list: Vec<Value> = Vec::new();
+        let mut pairs = DirectPairs { own, with: Vec::new(), next: None };
         let (mut looks, mut last) = (PAIRS_MAX, None);
         for (other, m) in state.roster_after(after) {
             if looks == 0 {
-                return Ok(json!({ "own": own, "with": list, "next": last }));
+                pairs.next = last;
+                break;
             }
             last = Some(other);
             if other == me {
@@ -95,10 +108,11 @@ impl Task {
             }
             looks -= 1;
             let seqs = state.direct_between(me, other);
-            let newest = seqs.max().filter(|seq| *seq <= self.committed);
-            list.extend(newest.map(|seq| json!({ "last": seq, "count": seqs.len(), "address": m.address })));
+            if let Some(last) = seqs.max().filter(|seq| *seq <= self.committed) {
+                pairs.with.push(DirectPair { last, count: seqs.len(), address: m.address.clone() });
+            }
         }
-        Ok(json!({ "own": own, "with": list, "next": null }))
+        Ok(pairs)
     }
 
     /// What became of an event, or why it was refused if there is none.

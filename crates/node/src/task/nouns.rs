@@ -1,13 +1,12 @@
 //! Looking at conversations and work inside the task: positions and counts, no bodies.
 
-use super::read::ReadContext;
+use super::read::{PendingAnswer, ReadContext};
 use super::{Task, Then};
 use crate::work::FoundArtifact;
-use rialto_engine::conversations::{Conversation, Summary};
 use rialto_engine::record::Change;
 use rialto_engine::work::{Unit, UnitNo};
 use rialto_engine::{Caller, Clock, MemberId, StreamKey, Viewer, Wishes};
-use rialto_model::view::WorkView;
+use rialto_model::view::{RoomView, WorkView};
 use rialto_model::{ErrorCode, Fault, Seq};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -17,38 +16,11 @@ fn no_unit(id: &str) -> Fault {
 }
 
 impl Task {
-    pub(super) fn summary(&self, summary: &Summary) -> Value {
+    /// A room that the viewer may know of.
+    pub(crate) fn room(&self, viewer: Viewer, id: &str) -> Result<RoomView, Fault> {
         let state = &self.engine.state;
-        let mut out = json!({
-            "number": summary.number, "first_seq": summary.first, "last_seq": summary.last, "message_count": summary.messages,
-            "participant_count": summary.participants, "open_work_count": summary.open_work,
-            "unread": summary.unread, "mentions": summary.mentions,
-        });
-        let Some(map) = out.as_object_mut() else { return out };
-        match &summary.what {
-            Conversation::Thread { channel, thread } => {
-                map.insert("thread".into(), json!(thread));
-                map.insert("channel".into(), json!(state.channel(*channel).map(|c| format!("channel/{}", c.name))));
-            }
-            Conversation::Room { number } => {
-                let Some(room) = state.room(*number) else { return out };
-                let members = state.room_members(room).map(|m| m.map(|m| m.address.clone()));
-                map.insert("room".into(), json!(room.id));
-                map.insert("channel".into(), json!(format!("channel/{}", room.channel)));
-                map.insert("members".into(), json!(members));
-                map.insert("opened_at".into(), json!(room.opened_at));
-                map.insert("last_activity_at".into(), json!(room.opened_at));
-            }
-        }
-        out
-    }
-
-    pub(super) fn room(&self, viewer: Viewer, id: &str) -> Result<Value, Fault> {
-        let state = &self.engine.state;
-        let number = state.room_seen(viewer, id);
-        let summary = number.and_then(|number| state.room_summary(viewer, number));
-        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("no direct room {id:?} is known here"));
-        summary.map(|summary| self.summary(&summary)).ok_or_else(missing)
+        let found = state.room_seen(viewer, id).and_then(|number| state.room_view(viewer, number));
+        found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no direct room {id:?} is known here")))
     }
 
     pub(super) fn open_room(
@@ -56,19 +28,19 @@ impl Task {
         caller: &Caller,
         peer: &str,
         channel: Option<&str>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<RoomView, Fault>>,
         now: Clock,
     ) {
         let opened = self.member_of(caller, now).and_then(|member| {
             let number = self.engine.open_room(member, peer, channel, now, &mut self.fx);
             Ok((member, self.decided(number)?))
         });
-        let result = opened.map(|(member, number)| {
-            let summary = self.engine.state.room_summary(Viewer::Member(member), number);
-            summary.map(|summary| self.summary(&summary)).unwrap_or_default()
+        let result = opened.and_then(|(member, number)| {
+            let room = self.engine.state.room_view(Viewer::Member(member), number);
+            room.ok_or_else(|| Fault::from(ErrorCode::Internal))
         });
         self.urgent = true;
-        self.then.push(Then::Value(reply, result));
+        self.then.push(Then::Pending(PendingAnswer::new(reply, result)));
     }
 
     /// Who asks for resources: a member, or the operator, whom no rule stops.

@@ -236,9 +236,9 @@ impl Task {
                 Command::Latest { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admin { reply, .. }
                 | Command::View { reply, .. }
-                | Command::OpenRoom { reply, .. }
                 | Command::Own { reply, .. }
                 | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::OpenRoom { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Read(read) => read.refuse(fault()),
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Carry { reply, .. } => drop(reply.send(Err(fault()))),
