@@ -52,23 +52,29 @@ impl Budget {
 }
 
 /// Rows, and the cursor behind them if there are more.
-#[derive(Debug, Default)]
-pub struct Piece {
+#[derive(Debug)]
+pub struct Piece<R> {
     /// The rows.
-    pub rows: Vec<Value>,
+    pub rows: Vec<R>,
     /// Where the next piece begins.
     pub next: Option<String>,
 }
 
-impl Piece {
+impl<R> Default for Piece<R> {
+    fn default() -> Piece<R> {
+        Piece { rows: Vec::new(), next: None }
+    }
+}
+
+impl<R> Piece<R> {
     /// Takes rows of a list while there is room. `row` gives nothing for what does not belong.
     pub(crate) fn of<T>(
         items: impl Iterator<Item = T>,
         mut budget: Budget,
         cost: impl Fn(&T) -> usize,
         cursor: impl Fn(&T) -> String,
-        row: impl Fn(&T) -> Option<(Value, usize)>,
-    ) -> Piece {
+        row: impl Fn(&T) -> Option<(R, usize)>,
+    ) -> Piece<R> {
         let mut piece = Piece::default();
         let mut last = None;
         for item in items {
@@ -168,7 +174,7 @@ impl State {
         after: Option<MemberId>,
         budget: Budget,
         now: Clock,
-    ) -> Piece {
+    ) -> Piece<Value> {
         let text = |key: &str| filter.get(key).and_then(Value::as_str);
         let (role, status, capability, query) = (text("role"), text("status"), text("capability"), text("query"));
         let passes = |id: MemberId, m: &Member| {
@@ -193,7 +199,7 @@ impl State {
         )
     }
 
-    fn channels_listed(&self, asker: Asker, after: Option<ChannelId>, budget: Budget) -> Piece {
+    fn channels_listed(&self, asker: Asker, after: Option<ChannelId>, budget: Budget) -> Piece<Value> {
         if asker.compat {
             return self.channel_entries(asker.viewer, after, budget);
         }
@@ -207,7 +213,7 @@ impl State {
     }
 
     /// Channels the viewer may know of, as objects.
-    pub fn channel_entries(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> Piece {
+    pub fn channel_entries(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> Piece<Value> {
         Piece::of(
             self.channels_seen(viewer, after),
             budget,
@@ -223,7 +229,7 @@ impl State {
         viewer: Viewer,
         after: Option<ChannelId>,
         row: impl Fn(&crate::state::Channel) -> Value,
-    ) -> Piece {
+    ) -> Piece<Value> {
         Piece::of(
             self.channels_seen(viewer, after),
             Budget::default(),
@@ -234,7 +240,11 @@ impl State {
     }
 
     /// Members, in a form of the caller's; nothing for those that do not belong.
-    pub fn members_as(&self, after: Option<MemberId>, row: impl Fn(MemberId, &Member) -> Option<Value>) -> Piece {
+    pub fn members_as(
+        &self,
+        after: Option<MemberId>,
+        row: impl Fn(MemberId, &Member) -> Option<Value>,
+    ) -> Piece<Value> {
         Piece::of(
             self.roster_after(after),
             Budget::default(),
@@ -244,7 +254,7 @@ impl State {
         )
     }
 
-    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: Budget) -> Piece {
+    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: Budget) -> Piece<Value> {
         let asker = match viewer {
             Viewer::Member(id) => Some(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
@@ -265,7 +275,7 @@ impl State {
         )
     }
 
-    fn groups_listed(&self, after: Option<&str>, budget: Budget) -> Piece {
+    fn groups_listed(&self, after: Option<&str>, budget: Budget) -> Piece<Value> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         Piece::of(
             self.book.groups.range::<str, _>((from, Bound::Unbounded)),

@@ -353,25 +353,6 @@ pub enum Look {
         /// At most so many.
         limit: usize,
     },
-    /// Resources the caller may read.
-    Resources(Value),
-    /// One resource that the caller may read, with its content's place.
-    Resource {
-        /// Its address.
-        address: String,
-        /// A version of its content; the current one if none.
-        version: Option<u64>,
-    },
-    /// Whether the caller may write a resource, or make it.
-    MayWrite(String),
-    /// Whether the caller may bring content at all, in its own name or in one that it says later.
-    MayBring,
-    /// Files of a workspace that the caller may read.
-    Files(rialto_engine::resources::FileFilter),
-    /// One such file, by id, with its content's place.
-    File(String),
-    /// Whether an id of a file is taken.
-    HasFile(String),
     /// The workspace and what the caller may do to it, with its agents if they are asked for.
     Workspace {
         /// List its agents.

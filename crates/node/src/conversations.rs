@@ -49,7 +49,7 @@ impl Session {
         limit: Option<i64>,
     ) -> Result<ThreadList, Fault> {
         let (before, limit) = self.listing(before, limit).await?;
-        let read = move |task: &mut Task, by: &ReadContext| {
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
             task.engine.state.threads(by.viewer, channel.as_deref(), before, limit + 1)
         };
         let mut threads = self.view(read).await?;

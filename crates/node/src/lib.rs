@@ -69,7 +69,7 @@ pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_wor
 
 pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;
-pub use rialto_engine::resources::FileFilter;
+pub use rialto_engine::resources::{FileFilter, ResourceFilter};
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter, View,
     Viewer, Wishes,

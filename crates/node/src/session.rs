@@ -201,7 +201,7 @@ impl Session {
     /// Reads in the task of the network, as the caller may see it.
     pub(crate) async fn view<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Task, &ReadContext) -> Result<T, Fault> + Send + 'static,
+        read: impl FnOnce(&mut Task, &ReadContext<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let caller = self.caller.clone();
         self.network.view(move |task, now| task.read_for(&caller, now, read)).await

@@ -13,7 +13,7 @@ pub use intake::too_much_at_once;
 pub(crate) mod load;
 mod look;
 mod named;
-mod nouns;
+pub(crate) mod nouns;
 mod owed;
 mod pages;
 mod park;

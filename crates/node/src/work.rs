@@ -84,7 +84,7 @@ impl Session {
     /// Units the caller may see, newest first. `next` is what `before` of the following page is.
     pub async fn works(&self, filter: UnitFilter, limit: Option<i64>) -> Result<WorkList, Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
-        let read = move |task: &mut Task, by: &ReadContext| {
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
             let engine = &task.engine;
             Ok(engine.state.unit_list(&engine.live, by.viewer, &filter, limit, by.now))
         };

@@ -75,7 +75,7 @@ async fn a_workspace_begins_with_its_mods_and_a_context_that_masters_write() {
 
     let master = join(&network, "agent:first").await;
     let member = join(&network, "agent:second").await;
-    let found = network.session(&member).resource(SKILL, None).await.unwrap().entry;
+    let found = json!(network.session(&member).resource(SKILL, None).await.unwrap().entry);
     let expected = json!({
         "address": SKILL, "type": "context", "owner": "core", "version": 1, "backing": "network",
         "content_type": "text/markdown", "your_permissions": ["read"],

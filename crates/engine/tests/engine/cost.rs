@@ -7,7 +7,7 @@ use crate::world::{Join, World};
 use rialto_engine::invites::Invite;
 use rialto_engine::listing::{Asker, Budget};
 use rialto_engine::record::{More, Record};
-use rialto_engine::resources::Resource;
+use rialto_engine::resources::{Resource, ResourceFilter};
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::work::Unit;
 use rialto_engine::{AckRequest, Effects, Engine, Filter, State, StreamKey, UnitFilter, View, Viewer};
@@ -165,7 +165,8 @@ fn operations_cost_the_same_with_every_noun_at_its_limit() {
         }),
         look("rooms", |s, _| drop(black_box(s.rooms(Viewer::Member(1), None, 50)))),
         look("resources", |s, w| {
-            drop(black_box(s.resources(&w.engine.live, Some(1), &json!({ "limit": 50 }), w.now).unwrap()));
+            let fifty = ResourceFilter { limit: Some(50), ..ResourceFilter::default() };
+            drop(black_box(s.resources(&w.engine.live, Some(1), &fifty, w.now).unwrap()));
         }),
         look("work", |s, _| drop(black_box(s.units(Viewer::Member(0), &UnitFilter::default(), 50)))),
         look("explain", |s, w| {

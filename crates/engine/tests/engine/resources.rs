@@ -2,6 +2,7 @@
 
 use crate::world::{World, outcome, signals};
 use rialto_engine::AdminOp;
+use rialto_engine::resources::ResourceFilter;
 use rialto_model::{Role, WorkState, limits};
 use serde_json::{Value, json};
 
@@ -432,11 +433,9 @@ fn lists_are_paged_and_filtered() {
     assert_eq!(names(discover(&mut world, "agent:m", json!({ "owner": "agent:b" }))), ["resource/tool/t"]);
     assert_eq!(names(discover(&mut world, "agent:m", json!({ "query": "third" }))), ["resource/file/docs/3"]);
     assert_eq!(discover(&mut world, "agent:m", json!({ "prefix": "file/docs/" })).len(), 7);
-    let page = world
-        .state()
-        .resources(&world.engine.live, Some(world.id("agent:m")), &json!({ "limit": 5 }), world.now)
-        .unwrap();
-    assert_eq!(page["next"], "resource/file/docs/4");
+    let five = ResourceFilter { limit: Some(5), ..ResourceFilter::default() };
+    let page = world.state().resources(&world.engine.live, Some(world.id("agent:m")), &five, world.now).unwrap();
+    assert_eq!(page.next.as_deref(), Some("resource/file/docs/4"));
     let rest = discover(&mut world, "agent:m", json!({ "after": "resource/file/docs/4" }));
     assert_eq!(names(rest), ["resource/file/docs/5", "resource/file/docs/6", "resource/tool/t"]);
     assert_eq!(outcome(&world.emit("agent:m", event("discover", "core", json!({ "limit": 501 })))), "invalid_argument");

@@ -57,19 +57,6 @@ impl Task {
             Look::ChannelPage { after, limit } => {
                 Ok(listed(self.engine.state.channel_entries(viewer, after, Budget::rows(limit))))
             }
-            Look::Resources(filter) => {
-                self.engine.state.resources(&self.engine.live, self.asker(viewer)?, &filter, now)
-            }
-            Look::Resource { address, version } => {
-                let asker = self.asker(viewer)?;
-                let found = self.engine.state.readable(&self.engine.live, asker, &address, version, now)?;
-                Ok(json!({ "entry": found.0, "blob": found.1 }))
-            }
-            Look::MayWrite(address) => self.may_write(member, &address),
-            Look::MayBring => self.may_bring(viewer),
-            Look::Files(filter) => self.engine.state.files_seen(viewer, &filter),
-            Look::File(id) => self.file(caller, viewer, &id, now),
-            Look::HasFile(id) => Ok(self.engine.state.has_file(&id).into()),
             Look::Workspace { agents } => Ok(self.workspace(caller, agents, now)),
             Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
             Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
@@ -141,7 +128,7 @@ impl Task {
 }
 
 /// Channels as answers have them, with a cursor if there are more.
-fn listed(piece: Piece) -> Value {
+fn listed(piece: Piece<Value>) -> Value {
     let mut out = json!({ "channels": piece.rows });
     if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
         map.insert("has_more".into(), true.into());

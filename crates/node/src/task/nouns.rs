@@ -2,14 +2,44 @@
 
 use super::read::{PendingAnswer, ReadContext};
 use super::{Task, Then};
+use crate::files::FoundFile;
 use crate::work::FoundArtifact;
 use rialto_engine::record::Change;
 use rialto_engine::work::{Unit, UnitNo};
 use rialto_engine::{Caller, Clock, MemberId, StreamKey, Viewer, Wishes};
 use rialto_model::view::{RoomView, WorkView};
 use rialto_model::{ErrorCode, Fault, Seq};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::oneshot;
+
+/// What an upload needs to know: who brings it, how much the network may keep, and what is there now.
+#[derive(Debug)]
+pub(crate) struct UploadTerms {
+    /// Who brings it, if that is known.
+    pub(crate) member: Option<MemberId>,
+    /// Bytes of content that all resources of the network may have together.
+    pub(crate) quota: u64,
+    /// The version of the resource, if it exists.
+    pub(crate) version: Option<u64>,
+}
+
+/// A file, and what its reader may do about it.
+#[derive(Debug)]
+pub(crate) struct SeenFile {
+    /// The file.
+    pub(crate) found: FoundFile,
+    /// Its address.
+    pub(crate) address: String,
+    /// The reader is a member.
+    pub(crate) is_member: bool,
+    /// The reader arranges conversations here.
+    pub(crate) arranges: bool,
+}
+
+/// The refusal of content that nobody brings who could own it.
+pub(crate) fn no_uploader() -> Fault {
+    Fault::new(ErrorCode::NotAMember, "only members may bring content: join first")
+}
 
 fn no_unit(id: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("no work unit {id:?} is known here"))
@@ -43,49 +73,37 @@ impl Task {
         self.then.push(Then::Pending(PendingAnswer::new(reply, result)));
     }
 
-    /// Who asks for resources: a member, or the operator, whom no rule stops.
-    pub(super) fn asker(&self, viewer: Viewer) -> Result<Option<MemberId>, Fault> {
-        match viewer {
-            Viewer::Operator => Ok(None),
-            Viewer::Member(id) => Ok(Some(id)),
-            Viewer::Reader { .. } => {
-                Err(Fault::new(ErrorCode::NotAMember, "only members may use resources: join first"))
-            }
-        }
-    }
-
-    /// What an upload needs to know: who brings it, how much the network may keep, and what is there now.
-    pub(super) fn may_write(&self, member: Option<MemberId>, address: &str) -> Result<Value, Fault> {
-        let Some(member) = member else {
-            return Err(Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"));
-        };
+    /// What an upload to this address needs to know.
+    pub(crate) fn may_write(&self, by: &ReadContext<'_>, address: &str) -> Result<UploadTerms, Fault> {
+        let Viewer::Member(member) = by.viewer else { return Err(no_uploader()) };
         let version = self.engine.state.may_write(member, address)?;
         let quota = self.engine.state.book.settings.blob_bytes_max;
-        Ok(json!({ "member": member, "quota": quota, "version": version }))
+        Ok(UploadTerms { member: Some(member), quota, version })
     }
 
     /// What an upload needs to know before it is known who brings it.
-    pub(super) fn may_bring(&self, viewer: Viewer) -> Result<Value, Fault> {
+    pub(crate) fn may_bring(&self, by: &ReadContext<'_>) -> Result<UploadTerms, Fault> {
         let state = &self.engine.state;
-        let member = match viewer {
-            Viewer::Operator => {
-                return Err(Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"));
-            }
+        let member = match by.viewer {
+            Viewer::Operator => return Err(no_uploader()),
             Viewer::Member(id) => Some(id),
             Viewer::Reader { .. } => None,
         };
         state.may_bring(member)?;
-        Ok(json!({ "member": member, "quota": state.book.settings.blob_bytes_max }))
+        Ok(UploadTerms { member, quota: state.book.settings.blob_bytes_max, version: None })
     }
 
-    /// A file the viewer may read, and what it may do about it.
-    pub(super) fn file(&self, caller: &Caller, viewer: Viewer, id: &str, now: Clock) -> Result<Value, Fault> {
+    /// A file the reader may read, and what it may do about it.
+    pub(crate) fn file(&self, by: &ReadContext<'_>, id: &str) -> Result<SeenFile, Fault> {
         let state = &self.engine.state;
-        let file = state.file(viewer, id)?;
-        Ok(json!({
-            "entry": state.file_entry(file), "address": file.address, "version": file.version, "blob": file.content,
-            "is_member": matches!(viewer, Viewer::Member(_)), "manages": state.may_arrange(caller, now),
-        }))
+        let file = state.file(by.viewer, id)?;
+        let content = file.content.ok_or(ErrorCode::Internal)?;
+        Ok(SeenFile {
+            found: FoundFile { entry: state.file_view(file), version: file.version, content },
+            address: file.address.to_string(),
+            is_member: matches!(by.viewer, Viewer::Member(_)),
+            arranges: state.may_arrange(by.caller, by.now),
+        })
     }
 
     pub(super) fn change_own(

@@ -4,7 +4,7 @@
 //! Not here: what is read; that stands with its noun.
 
 use super::{Task, Then};
-use rialto_engine::{Caller, Clock, Viewer};
+use rialto_engine::{Caller, Clock, MemberId, Viewer};
 use rialto_model::{ErrorCode, Fault};
 use tokio::sync::oneshot;
 
@@ -55,14 +55,27 @@ impl TaskRead {
 
 /// Who reads, and when.
 #[derive(Debug)]
-pub(crate) struct ReadContext {
+pub(crate) struct ReadContext<'a> {
+    /// What the reader shows of itself.
+    pub(crate) caller: &'a Caller,
     /// Who that is here.
     pub(crate) viewer: Viewer,
     /// The time in the task.
     pub(crate) now: Clock,
 }
 
-impl ReadContext {
+impl ReadContext<'_> {
+    /// Who asks for resources: a member, or nobody for the operator, whom no rule stops.
+    pub(crate) fn asker(&self) -> Result<Option<MemberId>, Fault> {
+        match self.viewer {
+            Viewer::Operator => Ok(None),
+            Viewer::Member(id) => Ok(Some(id)),
+            Viewer::Reader { .. } => {
+                Err(Fault::new(ErrorCode::NotAMember, "only members may use resources: join first"))
+            }
+        }
+    }
+
     /// Refuses everybody but the operator.
     pub(crate) fn operator_only(&self) -> Result<(), Fault> {
         match self.viewer {
@@ -80,11 +93,11 @@ impl Task {
         &mut self,
         caller: &Caller,
         now: Clock,
-        read: impl FnOnce(&mut Task, &ReadContext) -> Result<T, Fault>,
+        read: impl FnOnce(&mut Task, &ReadContext<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         self.token_shown(caller.bearer.as_ref(), now);
         let viewer = self.viewer_of(caller, now)?;
-        read(self, &ReadContext { viewer, now })
+        read(self, &ReadContext { caller, viewer, now })
     }
 
     /// Does a read, and answers when what it saw is committed.

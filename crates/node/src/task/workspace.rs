@@ -32,7 +32,7 @@ impl Task {
         seen
     }
 
-    fn agents(&self, now: Clock) -> Piece {
+    fn agents(&self, now: Clock) -> Piece<Value> {
         let (state, live) = (&self.engine.state, &self.engine.live);
         state.members_as(None, |id, m| {
             let agent = || {
@@ -48,7 +48,7 @@ impl Task {
     }
 
     /// Channels of the workspace that the viewer may know of, after one of them.
-    pub(super) fn workspace_channels(&self, viewer: Viewer, after: Option<u32>) -> Piece {
+    pub(super) fn workspace_channels(&self, viewer: Viewer, after: Option<u32>) -> Piece<Value> {
         self.engine.state.channels_as(viewer, after, |channel| self.channel_object(channel))
     }
 
