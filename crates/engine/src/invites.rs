@@ -17,6 +17,7 @@ use rialto_model::EventType::{self, InvitationAccepted, InvitationCreated, Invit
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Policy;
+use rialto_model::view::{InvitationList, InvitationView};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -367,19 +368,23 @@ pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
 }
 
 impl State {
-    /// Invitations as they are shown: all, or those for one address, up to [`limits::LIST_ROWS_MAX`] and one more that says that there are
-    /// more. Never their secrets.
-    pub fn invitations(&self, only: Option<&str>) -> Vec<Value> {
+    /// Invitations as they are shown: all, or those for one address, up to [`limits::LIST_ROWS_MAX`]. Never their secrets.
+    pub fn invitations(&self, only: Option<&str>) -> InvitationList {
         let mine = |i: &Invite| only.is_none_or(|only| i.invitee.as_deref() == Some(only));
         let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
-        let shown = self.book.invites.iter().filter(|(_, i)| mine(i)).map(|(id, i)| {
-            json!({
-                "invitation_id": id, "network": self.book.id, "inviter": i.inviter.and_then(address),
-                "invitee": i.invitee, "role": i.role.as_str(), "message": i.message,
-                "channel": i.channel.and_then(|c| self.channel(c)).map(|c| format!("channel/{}", c.name)),
-                "created_at": i.created_at, "expires_at": i.expires_at, "uses_left": i.uses_left,
-            })
+        let mut shown = self.book.invites.iter().filter(|(_, i)| mine(i)).map(|(id, i)| InvitationView {
+            invitation_id: id.clone(),
+            network: self.book.id.clone(),
+            inviter: i.inviter.and_then(address),
+            invitee: i.invitee.clone(),
+            role: i.role,
+            message: i.message.clone(),
+            channel: i.channel.and_then(|c| self.channel(c)).map(|c| format!("channel/{}", c.name)),
+            created_at: i.created_at,
+            expires_at: i.expires_at,
+            uses_left: i.uses_left,
         });
-        shown.take(limits::LIST_ROWS_MAX + 1).collect()
+        let invitations = shown.by_ref().take(limits::LIST_ROWS_MAX).collect();
+        InvitationList { invitations, has_more: shown.next().is_some() }
     }
 }

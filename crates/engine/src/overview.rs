@@ -1,10 +1,13 @@
 //! What is shown of a network as a whole: its public profile, and its settings, tokens, groups and dead letters for the operator.
 
+use crate::input::{Caller, Clock};
+use crate::listing::Piece;
 use crate::presence::Live;
 use crate::state::{DeadLetter, State};
 use rialto_model::network::{Policy, Token};
 use rialto_model::view::{
     AccessView, DeadLetterLedger, DeadLetterView, GroupList, GroupView, NetworkView, ProfileView, TokenList, TokenView,
+    WorkspaceView,
 };
 use serde_json::Value;
 
@@ -83,5 +86,23 @@ impl State {
     /// Every dead letter that is remembered, dealt with or not.
     pub fn dead_letter_ledger(&self) -> DeadLetterLedger {
         DeadLetterLedger { dead_letters: self.book.dead_letters.iter().map(Into::into).collect() }
+    }
+
+    /// The network as a workspace, and what the caller may do to it; with its agents if they are asked for.
+    pub fn workspace_view(&self, live: &Live, caller: &Caller, agents: bool, now: Clock) -> WorkspaceView {
+        let book = &self.book;
+        let agents = if agents { self.agent_views(live, now) } else { Piece::default() };
+        WorkspaceView {
+            id: book.id.clone(),
+            name: book.settings.name.clone(),
+            metadata: book.settings.metadata.clone(),
+            status: book.settings.status,
+            created_at: book.created_at,
+            last_activity_at: if book.head == 0 { book.created_at } else { book.last_stamp },
+            has_more: agents.next.is_some(),
+            agents: agents.rows,
+            manages: self.may_manage(caller, now),
+            arranges: self.may_arrange(caller, now),
+        }
     }
 }

@@ -14,7 +14,7 @@ use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
 use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
 use rialto_model::network::Durability;
-use rialto_model::view::RoomView;
+use rialto_model::view::{MeView, RoomView};
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
 use serde_json::Value;
 use std::sync::Arc;
@@ -283,11 +283,7 @@ pub(crate) enum Command {
     Own {
         caller: Arc<Caller>,
         wishes: Box<Wishes>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
-    },
-    Touch {
-        caller: Arc<Caller>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<MeView, Fault>>,
     },
     /// Flush acks, save a snapshot, stop.
     Stop {
@@ -335,38 +331,6 @@ pub struct StateAt {
 /// Small reads answered inside the task.
 #[derive(Debug)]
 pub enum Look {
-    /// Roster of sheet section 5; compat gives objects for channels.
-    Discover {
-        /// Filters.
-        filter: Value,
-        /// Compat form.
-        compat: bool,
-    },
-    /// The caller as it sees itself.
-    Me,
-    /// Channels the caller may know of: the first of them.
-    Channels,
-    /// Channels the caller may know of, a page.
-    ChannelPage {
-        /// After this one.
-        after: Option<u32>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// The workspace and what the caller may do to it, with its agents if they are asked for.
-    Workspace {
-        /// List its agents.
-        agents: bool,
-    },
-    /// Channels of the workspace, a piece after one of them.
-    WorkspaceChannels {
-        /// After this one.
-        after: Option<u32>,
-    },
-    /// One channel of the workspace.
-    WorkspaceChannel(String),
-    /// Invitations, of everybody or for one address.
-    Invitations(Option<String>),
     /// Dead letters nobody has dealt with, the newest first; the operator's.
     DeadLetters {
         /// Of this event only.

@@ -68,6 +68,7 @@ pub use texts::Texts;
 pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::{Accepted, Content};
+pub use rialto_engine::listing::RosterFilter;
 pub use rialto_engine::mods;
 pub use rialto_engine::resources::{FileFilter, ResourceFilter};
 pub use rialto_engine::{

@@ -14,7 +14,7 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
 use rialto_identity::Secret;
-use rialto_model::view::Explanation;
+use rialto_model::view::{Explanation, MeView};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use serde_json::Value;
 use std::sync::Arc;
@@ -220,20 +220,19 @@ impl Session {
     }
 
     /// The caller as it sees itself.
-    pub async fn me(&self) -> Result<Value, Fault> {
-        self.look(Look::Me).await
+    pub async fn me(&self) -> Result<MeView, Fault> {
+        self.view(|task, by| task.me(by)).await
     }
 
     /// Changes something about the caller; gives what [`Session::me`] gives from then on.
-    pub async fn change_me(&self, wishes: Wishes) -> Result<Value, Fault> {
+    pub async fn change_me(&self, wishes: Wishes) -> Result<MeView, Fault> {
         let (caller, wishes) = (self.caller.clone(), Box::new(wishes));
         self.network.ask(|reply| Command::Own { caller, wishes, reply }).await?
     }
 
-    /// A heartbeat.
-    pub async fn heartbeat(&self) -> Result<Value, Fault> {
-        let caller = self.caller.clone();
-        self.network.ask(|reply| Command::Touch { caller, reply }).await?
+    /// A heartbeat; gives the address of the member it is of.
+    pub async fn heartbeat(&self) -> Result<Box<str>, Fault> {
+        self.network.heartbeat(self.caller.clone()).await
     }
 
     /// An act of this caller, which may not be its to do; it is recorded who did it, and from where.
@@ -244,6 +243,11 @@ impl Session {
 }
 
 impl Network {
+    /// Counts a call as presence of the member that calls; gives its address.
+    pub(crate) async fn heartbeat(&self, caller: Arc<Caller>) -> Result<Box<str>, Fault> {
+        self.view(move |task, now| task.heartbeat(&caller, now)).await
+    }
+
     /// The network for a caller. Nothing is looked at yet: every method of the session finds out what the caller may do.
     pub fn session(&self, caller: &Arc<Caller>) -> Session {
         Session { network: self.clone(), caller: caller.clone(), opened: None }

@@ -19,7 +19,6 @@ mod pages;
 mod park;
 pub(crate) mod read;
 mod recover;
-mod workspace;
 
 use crate::blobs::Blobs;
 use crate::budget::Charge;
@@ -442,13 +441,6 @@ impl Task {
                 self.open_room(&caller, &peer, channel.as_deref(), reply, now);
             }
             Command::Own { caller, wishes, reply } => self.change_own(&caller, &wishes, reply, now),
-            Command::Touch { caller, reply } => {
-                let result = self.member_of(&caller, now).map(|id| {
-                    let m = self.engine.state.member(id);
-                    serde_json::json!({ "agent_name": m.map(rialto_engine::state::Member::name), "address": m.map(|m| m.address.clone()), "status": "online" })
-                });
-                self.answer_read(Then::Value(reply, result), now);
-            }
             Command::Hash { reply } => {
                 self.hashes.push(reply);
             }

@@ -15,7 +15,7 @@ use rialto_node::clock::DrivenClock;
 use rialto_node::command::Look;
 use rialto_node::identity::sha256;
 use rialto_node::{
-    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, Dialect, Host, Network, Node, Outsider, Parts,
+    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, Dialect, Host, Network, Node, Outsider, Parts, RosterFilter,
 };
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
@@ -81,9 +81,8 @@ async fn mail(carried: &mut Carried) -> (String, Vec<(u64, u32)>) {
 }
 
 async fn roster(network: &Network) -> Vec<Value> {
-    let look = Look::Discover { filter: json!({}), compat: false };
-    let found = network.session(&operator()).look(look).await.unwrap();
-    found["agents"].as_array().unwrap().clone()
+    let found = network.session(&operator()).discover(RosterFilter::default()).await.unwrap();
+    found.agents.unwrap().into_iter().map(|member| json!(member)).collect()
 }
 
 #[tokio::test]

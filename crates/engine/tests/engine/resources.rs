@@ -1,8 +1,9 @@
 //! Resources: rules, versions, content, calls (OpenAgents sheet, section 10).
 
 use crate::world::{World, outcome, signals};
-use rialto_engine::AdminOp;
+use rialto_engine::listing::RosterFilter;
 use rialto_engine::resources::ResourceFilter;
+use rialto_engine::{AdminOp, Viewer};
 use rialto_model::{Role, WorkState, limits};
 use serde_json::{Value, json};
 
@@ -439,11 +440,10 @@ fn lists_are_paged_and_filtered() {
     let rest = discover(&mut world, "agent:m", json!({ "after": "resource/file/docs/4" }));
     assert_eq!(names(rest), ["resource/file/docs/5", "resource/file/docs/6", "resource/tool/t"]);
     assert_eq!(outcome(&world.emit("agent:m", event("discover", "core", json!({ "limit": 501 })))), "invalid_argument");
-    let roster = world
-        .state()
-        .discover(&world.engine.live, Some(world.id("agent:m")), &json!({ "include": ["resources"] }), world.now)
-        .unwrap();
-    assert_eq!(roster["resources"].as_array().unwrap().len(), 8);
+    let wish = RosterFilter::from_json(&json!({ "include": ["resources"] }));
+    let member = Viewer::Member(world.id("agent:m"));
+    let roster = world.state().discovered(&world.engine.live, member, &wish, world.now).unwrap();
+    assert_eq!(roster.resources.unwrap().len(), 8);
 }
 
 #[test]

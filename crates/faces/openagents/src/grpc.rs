@@ -13,7 +13,7 @@ use event::Event;
 use rialto_carrier::grpc::{GrpcServices, refused};
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::{Answered, Caller, Query, View};
+use rialto_node::{Answered, Caller, Query, RosterFilter, View};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
@@ -257,8 +257,9 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         let filter = object(&r.filter, "filter")?;
-        let roster = call.session.discover(&filter, false).await.map_err(|f| refused(&f, None))?;
-        Ok(Response::new(pb::DiscoverReply { roster: roster.to_string().into_bytes() }))
+        let filter = RosterFilter::from_json(&filter);
+        let roster = call.session.discover(filter).await.map_err(|f| refused(&f, None))?;
+        Ok(Response::new(pb::DiscoverReply { roster: json_bytes(&roster)? }))
     }
 
     async fn profile(&self, request: Request<pb::ProfileRequest>) -> Result<Response<pb::ProfileReply>, Status> {

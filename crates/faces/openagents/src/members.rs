@@ -7,10 +7,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal};
-use rialto_model::view::ProfileView;
-use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::Wishes;
-use rialto_node::command::Look;
+use rialto_model::view::{MemberView, Presence, ProfileView, Roster, bare_name};
+use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_node::{RosterFilter, Wishes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -66,7 +65,8 @@ pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, 
 pub(crate) async fn heartbeat(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    Ok(answer::ok(&call.session.heartbeat().await?))
+    let address = call.session.heartbeat().await?;
+    Ok(answer::ok(&json!({ "agent_name": bare_name(&address), "address": address, "status": Presence::Online })))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
@@ -110,7 +110,40 @@ pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
     if let Some(limit) = request.params.get("limit") {
         filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
     }
-    Ok(answer::ok(&call.session.discover(&Value::Object(filter), call.compat).await?))
+    let filter = RosterFilter { full_channels: call.compat, ..RosterFilter::from_json(&Value::Object(filter)) };
+    let mut roster = call.session.discover(filter).await?;
+    if !call.compat {
+        return Ok(answer::ok(&roster));
+    }
+    let agents = roster.agents.take().map(|agents| agents.into_iter().map(CompatAgent::new).collect());
+    Ok(answer::ok(&CompatRoster { roster, agents }))
+}
+
+/// The roster as clients of workspace servers know it.
+#[derive(Debug, Serialize)]
+struct CompatRoster {
+    /// All but its agents.
+    #[serde(flatten)]
+    roster: Roster,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<Vec<CompatAgent>>,
+}
+
+/// What clients of workspace servers know an agent by.
+#[derive(Debug, Serialize)]
+struct CompatAgent {
+    #[serde(flatten)]
+    member: MemberView,
+    agent_name: String,
+    last_heartbeat_at: Option<Millis>,
+    enabled_skills: Vec<String>,
+}
+
+impl CompatAgent {
+    fn new(member: MemberView) -> CompatAgent {
+        let (agent_name, last_heartbeat_at) = (member.name().to_owned(), member.last_seen_at);
+        CompatAgent { member, agent_name, last_heartbeat_at, enabled_skills: Vec::new() }
+    }
 }
 
 /// `GET /v1/me`.
@@ -145,7 +178,7 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
     let after = after
         .map(|text| text.parse().map_err(|_| invalid_field("after", "a cursor that an answer gave")))
         .transpose()?;
-    Ok(answer::ok(&call.session.look(Look::ChannelPage { after, limit }).await?))
+    Ok(answer::ok(&call.session.channels(after, limit).await?))
 }
 
 /// `GET /v1/analytics`.

@@ -3,7 +3,6 @@
 use super::Task;
 use super::read::ReadContext;
 use crate::command::Look;
-use rialto_engine::listing::{Asker, Budget, Piece};
 use rialto_engine::{Caller, Clock, MemberId, Viewer};
 use rialto_model::view::{Explanation, Step};
 use rialto_model::{ErrorCode, Fault, Seq};
@@ -41,26 +40,7 @@ fn unknown(id: &str) -> Fault {
 impl Task {
     pub(super) fn look(&mut self, caller: &Caller, what: Look, now: Clock) -> Result<Value, Fault> {
         let viewer = self.viewer_of(caller, now)?;
-        let member = match viewer {
-            Viewer::Member(id) => Some(id),
-            Viewer::Operator | Viewer::Reader { .. } => None,
-        };
         match what {
-            Look::Discover { filter, compat } => {
-                self.engine.state.discovered(&self.engine.live, Asker { viewer, compat }, &filter, now)
-            }
-            Look::Me => match member {
-                Some(id) => Ok(self.engine.state.own_entry(&self.engine.live, id, now)),
-                None => Err(Fault::new(ErrorCode::NotAMember, "only members have settings of their own: join first")),
-            },
-            Look::Channels => Ok(listed(self.engine.state.channel_entries(viewer, None, Budget::default()))),
-            Look::ChannelPage { after, limit } => {
-                Ok(listed(self.engine.state.channel_entries(viewer, after, Budget::rows(limit))))
-            }
-            Look::Workspace { agents } => Ok(self.workspace(caller, agents, now)),
-            Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
-            Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
-            Look::Invitations(agent) => self.invitations(viewer, agent),
             Look::DeadLetters { seq, recipient, limit } => {
                 operators_only(viewer)?;
                 let state = &self.engine.state;
@@ -125,16 +105,6 @@ impl Task {
         }
         Ok(Explanation::Stored(Box::new(explained.stored)))
     }
-}
-
-/// Channels as answers have them, with a cursor if there are more.
-fn listed(piece: Piece<Value>) -> Value {
-    let mut out = json!({ "channels": piece.rows });
-    if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
-        map.insert("has_more".into(), true.into());
-        map.insert("next".into(), next.into());
-    }
-    out
 }
 
 fn operators_only(viewer: Viewer) -> Result<(), Fault> {

@@ -7,9 +7,8 @@ use crate::work::FoundArtifact;
 use rialto_engine::record::Change;
 use rialto_engine::work::{Unit, UnitNo};
 use rialto_engine::{Caller, Clock, MemberId, StreamKey, Viewer, Wishes};
-use rialto_model::view::{RoomView, WorkView};
-use rialto_model::{ErrorCode, Fault, Seq};
-use serde_json::Value;
+use rialto_model::view::{ChannelView, InvitationList, MeView, RoomView, WorkView};
+use rialto_model::{Address, ErrorCode, Fault, Seq};
 use tokio::sync::oneshot;
 
 /// What an upload needs to know: who brings it, how much the network may keep, and what is there now.
@@ -110,16 +109,38 @@ impl Task {
         &mut self,
         caller: &Caller,
         wishes: &Wishes,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<MeView, Fault>>,
         now: Clock,
     ) {
         let changed = self.member_of(caller, now).and_then(|member| {
             let decided = self.engine.change_own(member, wishes, now, &mut self.fx);
             self.decided(decided).map(|()| member)
         });
-        let result = changed.map(|member| self.engine.state.own_entry(&self.engine.live, member, now));
+        let result = changed.and_then(|member| self.me_view(member, now));
         self.urgent = true;
-        self.then.push(Then::Value(reply, result));
+        self.then.push(Then::Pending(PendingAnswer::new(reply, result)));
+    }
+
+    /// The reader as it sees itself.
+    pub(crate) fn me(&self, by: &ReadContext<'_>) -> Result<MeView, Fault> {
+        match by.viewer {
+            Viewer::Member(id) => self.me_view(id, by.now),
+            Viewer::Operator | Viewer::Reader { .. } => {
+                Err(Fault::new(ErrorCode::NotAMember, "only members have settings of their own: join first"))
+            }
+        }
+    }
+
+    fn me_view(&self, member: MemberId, now: Clock) -> Result<MeView, Fault> {
+        let me = self.engine.state.me_view(&self.engine.live, member, now);
+        me.ok_or_else(|| Fault::from(ErrorCode::Internal))
+    }
+
+    /// Counts a call as presence of the member that calls; gives its address.
+    pub(crate) fn heartbeat(&mut self, caller: &Caller, now: Clock) -> Result<Box<str>, Fault> {
+        let member = self.member_of(caller, now)?;
+        let address = self.engine.state.member(member).map(|m| m.address.clone());
+        address.ok_or_else(|| Fault::from(ErrorCode::Internal))
     }
 
     /// What a change means for those that are connected.
@@ -177,5 +198,35 @@ impl Task {
         });
         let committed = self.committed;
         Ok(seqs.by_ref().take_while(|seq| *seq <= committed).take(limit).collect())
+    }
+
+    /// A channel by name, if the viewer may know of it.
+    pub(crate) fn channel(&self, viewer: Viewer, name: &str) -> Result<ChannelView, Fault> {
+        let state = &self.engine.state;
+        let name = name.trim_start_matches("channel/");
+        let found = state.channel_id(name).filter(|id| state.may_see_channel(viewer, *id));
+        let missing = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
+        found.and_then(|id| state.channel_view(id)).ok_or_else(missing)
+    }
+
+    /// Invitations the viewer may see: the operator all, a member its own.
+    pub(crate) fn invitations(&self, viewer: Viewer, agent: Option<&str>) -> Result<InvitationList, Fault> {
+        let state = &self.engine.state;
+        let canonical = |text: &str| {
+            let address = Address::parse_in(text, &state.network);
+            address.map(|a| a.as_str().to_owned()).map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()))
+        };
+        let asked = agent.map(canonical).transpose()?;
+        let own = match viewer {
+            Viewer::Operator => asked,
+            Viewer::Member(id) => state.member(id).map(|m| m.address.to_string()),
+            Viewer::Reader { .. } => {
+                return Err(Fault::new(
+                    ErrorCode::Unauthenticated,
+                    "who asks is not known: show a session id as Bearer",
+                ));
+            }
+        };
+        Ok(state.invitations(own.as_deref()))
     }
 }

@@ -26,7 +26,6 @@ fn only_reads(command: &Command) -> bool {
         | Command::Read(_)
         | Command::Locate { .. }
         | Command::Admitted { .. }
-        | Command::Touch { .. }
         | Command::Shown { .. }
         | Command::Forget { .. }
         | Command::Snapshot { .. }
@@ -234,10 +233,8 @@ impl Task {
                 Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Latest { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Admin { reply, .. }
-                | Command::View { reply, .. }
-                | Command::Own { reply, .. }
-                | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Admin { reply, .. } | Command::View { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Own { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::OpenRoom { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Read(read) => read.refuse(fault()),
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),

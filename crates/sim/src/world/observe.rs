@@ -3,8 +3,8 @@
 use super::client::{Acked, Call, Client, Frame, Heard, operator};
 use super::oracle::{Letter, Wrong, wrong};
 use super::{Net, World, script};
-use rialto_model::{ErrorCode, Fault};
-use rialto_node::command::{Answered, Look};
+use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::command::Answered;
 use rialto_node::{Network, Session, UnitFilter};
 use rialto_store::Store;
 use std::sync::Arc;
@@ -307,9 +307,8 @@ impl World {
                         let list = session.works(UnitFilter::default(), Some(100)).await?;
                         return Ok::<Vec<String>, Fault>(list.works.into_iter().map(|unit| unit.id.into()).collect());
                     }
-                    let list = session.look(Look::Channels).await?;
-                    let list = list["channels"].as_array().into_iter().flatten();
-                    Ok(list.filter_map(|channel| channel["name"].as_str().map(str::to_owned)).collect())
+                    let list = session.channels(None, limits::LIST_ROWS_MAX).await?;
+                    Ok(list.channels.into_iter().map(|channel| channel.name.into()).collect())
                 });
                 Self::breathe().await;
                 if !listing.is_finished() {
