@@ -17,7 +17,7 @@ use rialto_model::EventType::{self, InvitationAccepted, InvitationCreated, Invit
 use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Policy;
-use rialto_model::view::{InvitationList, InvitationView};
+use rialto_model::view::{AdminOutcome, Done, InvitationList, InvitationView};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -229,14 +229,14 @@ pub(crate) fn by_operator(
     secret: [u8; 32],
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let invite = read(state, wish, None, (None, Maker::Operator), secret, now)?;
     // No event goes with it, and two may be made before the next one comes: the secret's hash tells them apart.
     let [a, b, c, d, ..] = secret;
     let id = format!("{}_{a:02x}{b:02x}{c:02x}{d:02x}", next_id(state, now, fx));
-    let result = json!({ "invitation_id": id, "expires_at": invite.expires_at });
+    let outcome = AdminOutcome::Invited { invitation_id: id.as_str().into(), expires_at: invite.expires_at };
     fx.change(Change::Invited { invitation: id.into(), record: invite });
-    Ok(result)
+    Ok(outcome)
 }
 
 /// The invitation with this secret, if this address may use it now.
@@ -333,7 +333,7 @@ pub(crate) fn end(
     secret: Option<[u8; 32]>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > now.wall;
     let invite = state.book.invites.get(id).filter(knows).ok_or_else(invalid)?;
     if secret.is_none() {
@@ -343,7 +343,8 @@ pub(crate) fn end(
         tell(state, invite, InvitationRejected, &json!({ "invitation_id": id }), now, fx);
     }
     fx.change(Change::InviteUsed { invitation: id.into(), ended: true });
-    Ok(json!({ "invitation_id": id, "status": if secret.is_some() { "rejected" } else { "revoked" } }))
+    let status = if secret.is_some() { Done::Rejected } else { Done::Revoked };
+    Ok(AdminOutcome::InvitationEnded { invitation_id: id.into(), status })
 }
 
 /// Applies a use, or the end.

@@ -69,7 +69,7 @@ pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
 use mods::external::{self, emitted::ModEvent};
-use rialto_model::view::AnalyticsView;
+use rialto_model::view::{AdminOutcome, AnalyticsView};
 use rialto_model::{EventType, Fault, Millis};
 
 /// One network: its durable state, and what is true only while the process lives.
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Decides an operator's act.
-    pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<serde_json::Value, Fault> {
+    pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<AdminOutcome, Fault> {
         let mark = effects.mark();
         let pair = monotonic::drifted(&self.state, now);
         let result =
@@ -240,7 +240,7 @@ impl Engine {
         by: audit::By<'_>,
         now: Clock,
         effects: &mut Effects,
-    ) -> Result<serde_json::Value, Fault> {
+    ) -> Result<AdminOutcome, Fault> {
         self.state.may_act(op, by.caller, now)?;
         self.state.has_room_for(op, &by, now)?;
         let entry = audit::entry(&self.state, op, audit::actor(&self.state, by.caller, now), by.from, now);

@@ -14,9 +14,8 @@ use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
 use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
 use rialto_model::network::Durability;
-use rialto_model::view::{MeView, RoomView};
+use rialto_model::view::{AdminOutcome, MeView, RoomView};
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
-use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -263,15 +262,10 @@ pub(crate) enum Command {
         /// Who acts and from where; the node itself if nobody.
         by: Option<(Arc<Caller>, Option<String>)>,
         op: AdminOp,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<AdminOutcome, Fault>>,
     },
     /// Something is read in the task.
     Read(TaskRead),
-    View {
-        caller: Arc<Caller>,
-        what: Look,
-        reply: oneshot::Sender<Result<Value, Fault>>,
-    },
     /// A direct room of the caller: an existing one, or a new one.
     OpenRoom {
         caller: Arc<Caller>,
@@ -326,18 +320,4 @@ pub struct StateAt {
     pub(crate) lsn: u64,
     /// The state.
     pub(crate) bytes: Vec<u8>,
-}
-
-/// Small reads answered inside the task.
-#[derive(Debug)]
-pub enum Look {
-    /// Dead letters nobody has dealt with, the newest first; the operator's.
-    DeadLetters {
-        /// Of this event only.
-        seq: Option<Seq>,
-        /// Of this recipient only.
-        recipient: Option<String>,
-        /// At most so many.
-        limit: usize,
-    },
 }

@@ -11,9 +11,9 @@ use crate::texts::Texts;
 use rialto_engine::credential::Strangers;
 use rialto_engine::{AdminOp, Caller, Clock, EventRecord};
 use rialto_model::network::{Settings, Status};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -368,7 +368,7 @@ impl Network {
     }
 
     /// An act of the node itself, or one that the caller has checked and recorded.
-    pub async fn admin(&self, op: AdminOp) -> Result<Value, Fault> {
+    pub async fn admin(&self, op: AdminOp) -> Result<AdminOutcome, Fault> {
         self.ask(|reply| Command::Admin { by: None, op, reply }).await?
     }
 

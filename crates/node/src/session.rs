@@ -4,7 +4,7 @@
 //! then. Its methods stand with their nouns (`work`, `files`, `resources`, `conversations`, …).
 //! Not here: wire forms of any protocol.
 
-use crate::command::{Answered, Command, Look, PageAnswer, Reply};
+use crate::command::{Answered, Command, PageAnswer, Reply};
 use crate::network::{Network, gone, numbered};
 use crate::outbox::Outbox;
 use crate::task::Task;
@@ -14,9 +14,8 @@ use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
 use rialto_identity::Secret;
-use rialto_model::view::{Explanation, MeView};
+use rialto_model::view::{AdminOutcome, Explanation, MeView};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A caller in a network. Cheap to clone; it holds nothing open, and a credential that ends is refused with the next use.
@@ -207,12 +206,6 @@ impl Session {
         self.network.view(move |task, now| task.read_for(&caller, now, read)).await
     }
 
-    /// A small read inside the task.
-    pub async fn look(&self, what: Look) -> Result<Value, Fault> {
-        let caller = self.caller.clone();
-        self.network.ask(|reply| Command::View { caller, what, reply }).await?
-    }
-
     /// Explains an event, or its refusal, to who may ask; unknown to all others.
     pub async fn explain(&self, id: &str) -> Result<Explanation, Fault> {
         let (id, record) = (id.to_owned(), self.network.find(id).await?);
@@ -236,7 +229,7 @@ impl Session {
     }
 
     /// An act of this caller, which may not be its to do; it is recorded who did it, and from where.
-    pub async fn act(&self, from: Option<String>, op: AdminOp) -> Result<Value, Fault> {
+    pub async fn act(&self, from: Option<String>, op: AdminOp) -> Result<AdminOutcome, Fault> {
         let by = Some((self.caller.clone(), from));
         self.network.ask(|reply| Command::Admin { by, op, reply }).await?
     }

@@ -44,7 +44,6 @@ use rialto_engine::{
 use rialto_model::event::Beginning;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -70,7 +69,6 @@ type Opened = (u64, Joined, Outbox);
 enum Then {
     Answers(Reply, Vec<Answered>, Vec<Opened>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
-    Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
     Pending(PendingAnswer),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
@@ -349,7 +347,7 @@ impl Task {
     }
 
     fn other(&mut self, command: Command, now: Clock) {
-        if let Command::Page { caller, .. } | Command::View { caller, .. } | Command::Latest { caller, .. } = &command {
+        if let Command::Page { caller, .. } | Command::Latest { caller, .. } = &command {
             self.token_shown(caller.bearer.as_ref(), now);
         }
         match command {
@@ -430,11 +428,7 @@ impl Task {
                 };
                 let result = self.decided(result);
                 self.urgent = true;
-                self.then.push(Then::Value(reply, result));
-            }
-            Command::View { caller, what, reply } => {
-                let answer = self.look(&caller, what, now);
-                self.answer_read(Then::Value(reply, answer), now);
+                self.then.push(Then::Pending(PendingAnswer::new(reply, result)));
             }
             Command::Read(read) => self.answer_task_read(read, now),
             Command::OpenRoom { caller, peer, channel, reply } => {

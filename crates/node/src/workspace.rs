@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::task::Task;
 use crate::task::read::ReadContext;
 use rialto_engine::AdminOp;
-use rialto_model::view::{ChannelView, InvitationList, WorkspaceView};
+use rialto_model::view::{AdminOutcome, ChannelView, InvitationIssued, InvitationList, WorkspaceView};
 use rialto_model::{ErrorCode, Fault};
 use serde_json::Value;
 
@@ -32,14 +32,14 @@ impl Session {
 
 impl Network {
     /// The operator invites somebody. The answer holds the code, which is known nowhere else.
-    pub async fn invite(&self, wish: Value) -> Result<Value, Fault> {
+    pub async fn invite(&self, wish: Value) -> Result<InvitationIssued, Fault> {
         let secret = self.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?;
-        let mut result = self.admin(AdminOp::Invite(wish, secret.sha256())).await?;
-        if let Some(map) = result.as_object_mut() {
-            map.insert("code".into(), secret.expose().into());
-            map.insert("url".into(), crate::workspace::url(self.id(), secret.expose()).into());
-        }
-        Ok(result)
+        let outcome = self.admin(AdminOp::Invite(wish, secret.sha256())).await?;
+        let AdminOutcome::Invited { invitation_id, expires_at } = outcome else {
+            return Err(ErrorCode::Internal.into());
+        };
+        let (code, url) = (secret.expose().to_owned(), url(self.id(), secret.expose()));
+        Ok(InvitationIssued { invitation_id, expires_at, code, url })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::server_events;
 use crate::state::{MemberId, State};
-use rialto_model::view::{ApprovedMod, ModKind, ModList, ModSetting, ModView};
+use rialto_model::view::{AdminOutcome, ApprovedMod, Done, ModKind, ModList, ModSetting, ModView};
 use rialto_model::{ErrorCode, EventType, Fault, Millis};
 use serde_json::{Map, Value, json};
 
@@ -63,7 +63,7 @@ pub(crate) fn load(
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     if find(state, &config.name).is_ok() {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("mod/{} is loaded", config.name)));
     }
@@ -77,7 +77,7 @@ pub(crate) fn set(
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     match config.runs {
         Runs::Builtin => {
             // A mod this build does not have would fail closed on every event.
@@ -102,9 +102,9 @@ pub(crate) fn set(
 }
 
 /// Puts a mod that was looked at into its place.
-pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> Value {
+pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> ModView {
     if find(state, &config.name).is_ok_and(|known| known == config) {
-        return json!(shown(state, config));
+        return shown(state, config);
     }
     let change = if find(state, &config.name).is_ok() { "changed" } else { "loaded" };
     let mut list: Vec<ModConfig> = state.book.mods.iter().filter(|m| m.name != config.name).cloned().collect();
@@ -112,7 +112,7 @@ pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock
     sort(&mut list);
     fx.change(Change::Mods { mods: list });
     told(state, live, &json!({ "mod": format!("mod/{}", config.name), "change": change }), now, fx);
-    json!(shown(state, config))
+    shown(state, config)
 }
 
 /// Changes a loaded mod.
@@ -123,13 +123,19 @@ pub(crate) fn change(
     patch: &Patch,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     let changed = patch.apply(find(state, name)?.clone());
     set(state, live, &changed, now, fx)
 }
 
 /// Unloads a mod.
-pub(crate) fn remove(state: &State, live: &mut Live, name: &str, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn remove(
+    state: &State,
+    live: &mut Live,
+    name: &str,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<AdminOutcome, Fault> {
     find(state, name)?;
     let list = state.book.mods.iter().filter(|m| m.name.as_ref() != name).cloned().collect();
     fx.change(Change::Mods { mods: list });
@@ -137,7 +143,7 @@ pub(crate) fn remove(state: &State, live: &mut Live, name: &str, now: Clock, fx:
         live.analytics = None;
     }
     told(state, live, &json!({ "mod": format!("mod/{name}"), "change": "unloaded" }), now, fx);
-    Ok(json!({ "mod": format!("mod/{name}"), "status": "unloaded" }))
+    Ok(AdminOutcome::ModUnloaded { address: format!("mod/{name}"), status: Done::Unloaded })
 }
 
 /// Priorities of an ordered mode are this far apart, so that one more finds a place between two.
@@ -151,7 +157,7 @@ pub(crate) fn order(
     names: &[String],
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let bad = |text: String| Fault::new(ErrorCode::InvalidArgument, format!("names: {text}")).field("names");
     let Some(first) = names.first() else { return Err(bad("name at least one mod".to_owned())) };
     let mode = mode.map_or_else(|| find(state, first).map(|m| m.mode), Ok)?;
@@ -180,7 +186,7 @@ pub(crate) fn order(
         fx.change(Change::Mods { mods: list });
         told(state, live, &json!({ "mods": addresses, "change": "ordered" }), now, fx);
     }
-    Ok(json!({ "mode": mode.as_str(), "mods": addresses }))
+    Ok(AdminOutcome::ModsOrdered { mode, mods: addresses })
 }
 
 /// The pipeline as the operator sees it, with every setting its mods know, and what this build could load.

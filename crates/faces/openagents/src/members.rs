@@ -82,13 +82,12 @@ pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response,
     let call = request.call_with(&asker)?;
     let itself = call.session.caller().session.is_none() && call.session.caller().claimed.is_none();
     let remove = rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned());
-    let data = if itself && (call.session.caller().operator || call.session.network().settings().token_manages) {
-        call.session.act(request.client.place(), remove).await?
+    let mut data = if itself && (call.session.caller().operator || call.session.network().settings().token_manages) {
+        json!(call.session.act(request.client.place(), remove).await?)
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
         *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
     };
-    let mut data = data;
     if let Some(map) = data.as_object_mut() {
         map.insert("agent_name".into(), whom);
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::network::Preset;
-use rialto_model::view::{ChannelView, MemberView, WorkspaceView, bare_name};
+use rialto_model::view::{AdminOutcome, ChannelView, MemberView, WorkspaceView, bare_name};
 use rialto_model::{ErrorCode, Fault, Role, limits};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
@@ -99,7 +99,7 @@ impl WorkspaceRequest {
         if loaded.seen.arranges { Ok(loaded) } else { Err(Fault::new(ErrorCode::Forbidden, text).into()) }
     }
 
-    async fn act(&self, op: AdminOp) -> Result<Value, Refusal> {
+    async fn act(&self, op: AdminOp) -> Result<AdminOutcome, Refusal> {
         Ok(self.call.session.act(self.from.clone(), op).await?)
     }
 
@@ -158,8 +158,7 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
     }
     let session = json!({ "title": "Session 1", "master": agent, "created_by": agent });
     let made = network.admin(AdminOp::OpenSession(session)).await?;
-    let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let channel = network.session(&by).channel(&first).await?;
+    let channel = network.session(&by).channel(&name_of(made)?).await?;
     Ok(answer::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
         "token": token.map(|t| t.expose().to_owned()), "channel": channel_json(network.id(), &channel),
@@ -274,8 +273,13 @@ pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, R
         map.remove("created_by");
     }
     let made = loaded.act(AdminOp::OpenSession(wish)).await?;
-    let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
-    Ok(answer::ok(&loaded.channel(name).await?))
+    Ok(answer::ok(&loaded.channel(&name_of(made)?).await?))
+}
+
+/// The name of a channel that was made for a conversation.
+fn name_of(made: AdminOutcome) -> Result<String, Refusal> {
+    let AdminOutcome::Channel { name: Some(name), .. } = made else { return Err(ErrorCode::Internal.into()) };
+    Ok(name)
 }
 
 /// `GET /v1/workspaces/{id}/channels/{name}`.
@@ -309,9 +313,10 @@ pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Re
     let name = request.named("name").to_owned();
     let set = loaded.act(AdminOp::Role(name, role)).await?;
     let workspace = loaded.call.session.workspace(true).await?;
-    let bare = set.get("address").and_then(Value::as_str).map(bare_name);
+    let AdminOutcome::Role { address, .. } = &set else { return Err(ErrorCode::Internal.into()) };
+    let bare = address.as_deref().map(bare_name);
     let found = workspace.agents.iter().find(|agent| Some(agent.name()) == bare);
-    Ok(answer::ok(&found.map_or_else(|| set.clone(), agent_json)))
+    Ok(found.map_or_else(|| answer::ok(&set), |agent| answer::ok(&agent_json(agent))))
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.

@@ -5,9 +5,9 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::Response;
 use rialto_carrier::{Client, FaceState, Params, Refusal, RequestInfo, answer, credentials};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::{AdminOp, Caller, Network, Session};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A request of the operator.
@@ -60,7 +60,7 @@ impl OperatorRequest {
     }
 
     /// The same, for an answer that says more.
-    pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
+    pub(crate) async fn done(&self, op: AdminOp) -> Result<AdminOutcome, Refusal> {
         Ok(self.session()?.act(self.client.place(), op).await?)
     }
 }

@@ -2,11 +2,9 @@
 
 use super::Task;
 use super::read::ReadContext;
-use crate::command::Look;
-use rialto_engine::{Caller, Clock, MemberId, Viewer};
+use rialto_engine::{MemberId, Viewer};
 use rialto_model::view::{Explanation, Step};
 use rialto_model::{ErrorCode, Fault, Seq};
-use serde_json::{Value, json};
 
 /// Members looked at for one piece of a listing of conversations: each means two lists that are compared.
 const PAIRS_MAX: usize = 100;
@@ -38,25 +36,8 @@ fn unknown(id: &str) -> Fault {
 }
 
 impl Task {
-    pub(super) fn look(&mut self, caller: &Caller, what: Look, now: Clock) -> Result<Value, Fault> {
-        let viewer = self.viewer_of(caller, now)?;
-        match what {
-            Look::DeadLetters { seq, recipient, limit } => {
-                operators_only(viewer)?;
-                let state = &self.engine.state;
-                let mut letters = state.open_dead_letters(seq, recipient.as_deref());
-                let list: Vec<Value> = letters
-                    .by_ref()
-                    .take(limit)
-                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at, "kept": state.lists.kept().contains(d.seq) }))
-                    .collect();
-                Ok(json!({ "dead_letters": list, "has_more": letters.next().is_some() }))
-            }
-        }
-    }
-
     /// Members that come after one of them, with whom the reader has exchanged direct events: the last one, and how many.
-    pub(crate) fn conversations(&self, by: &ReadContext, after: Option<MemberId>) -> Result<DirectPairs, Fault> {
+    pub(crate) fn conversations(&self, by: &ReadContext<'_>, after: Option<MemberId>) -> Result<DirectPairs, Fault> {
         let Viewer::Member(me) = by.viewer else {
             return Err(Fault::new(ErrorCode::NotAMember, "only members have conversations: join first"));
         };
@@ -104,14 +85,5 @@ impl Task {
             }
         }
         Ok(Explanation::Stored(Box::new(explained.stored)))
-    }
-}
-
-fn operators_only(viewer: Viewer) -> Result<(), Fault> {
-    match viewer {
-        Viewer::Operator => Ok(()),
-        Viewer::Member(_) | Viewer::Reader { .. } => {
-            Err(Fault::new(ErrorCode::Forbidden, "only the operator may read this"))
-        }
     }
 }

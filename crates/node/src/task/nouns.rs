@@ -163,7 +163,7 @@ impl Task {
         found.ok_or_else(|| no_unit(id))
     }
 
-    pub(crate) fn work(&self, by: &ReadContext, id: &str) -> Result<WorkView, Fault> {
+    pub(crate) fn work(&self, by: &ReadContext<'_>, id: &str) -> Result<WorkView, Fault> {
         let (_, unit) = self.unit_seen(by.viewer, id)?;
         Ok(self.engine.state.unit_view(&self.engine.live, unit, by.now))
     }

@@ -3,7 +3,7 @@
 use crate::scenes::{self, Scene};
 use crate::world::{SECRET, agent, check, holding, indexed, open, send};
 use rialto_node::{Caller, Network, Node, NodeConfig, Query, View};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// An emit that had to wait is in the log as owed and as the event that it became: both go with the event.
@@ -174,7 +174,7 @@ async fn a_newer_title_stays_and_a_session_without_one_gets_another() {
     let (node, network) = open(dir.path()).await;
     Scene::AutomaticTitle.play(&network).await;
     let answer = network.redact("said").await.unwrap();
-    assert_eq!(answer["copies"].as_array().unwrap().len(), 1, "the event that told of the title: {answer}");
+    assert_eq!(answer.copies.len(), 1, "the event that told of the title: {answer:?}");
     assert_eq!(title(&network, "session-1").await, "session-1");
     let ana = agent(&network, "human:ana@example.org").await;
     let event = json!({ "type": "workspace.message.posted", "target": "channel/session-1", "payload": { "content": "Another matter" } });

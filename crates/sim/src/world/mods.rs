@@ -4,7 +4,7 @@ use super::World;
 use super::client::Frame;
 use super::oracle::{Input, Mode, ServedMod, Wrong, wrong};
 use super::script::{DEADLINES_MS, MODS, Mods, PATTERNS, Terms};
-use rialto_model::view::ModKind;
+use rialto_model::view::{AdminOutcome, ModKind};
 use rialto_node::AdminOp;
 use rialto_node::mods::manage::Patch;
 use rialto_node::mods::{self, ModConfig, OnError};
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// An operator's act in the middle of everything; none if it was refused, or nobody may know.
-    async fn operate(&mut self, n: usize, op: AdminOp) -> Result<Option<Value>, Wrong> {
+    async fn operate(&mut self, n: usize, op: AdminOp) -> Result<Option<AdminOutcome>, Wrong> {
         // What was sent before waits by now.
         Self::breathe().await;
         let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(None) };

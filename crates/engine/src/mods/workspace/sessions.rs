@@ -15,6 +15,7 @@ use crate::server_events::mod_event;
 use crate::shares::Maker;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::channel::ChannelStatus;
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
 
@@ -214,7 +215,13 @@ pub(super) fn update(
 }
 
 /// The operator's way to change any channel.
-pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn set(
+    state: &State,
+    name: &str,
+    changes: &Value,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<AdminOutcome, Fault> {
     crate::emit::is_active(state)?;
     let name = channels::channel_name(name)?;
     let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
@@ -229,11 +236,11 @@ pub(crate) fn set(state: &State, name: &str, changes: &Value, now: Clock, fx: &m
     }
     says(state, EventType::SessionUpdated, id, &name, &payload, now, fx);
     wish.apply(id, here, auto, fx);
-    Ok(json!({ "channel": format!("channel/{name}") }))
+    Ok(AdminOutcome::Channel { channel: format!("channel/{name}"), name: None })
 }
 
 /// The operator's way to make a session: an unnamed one gets a name.
-pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     crate::emit::is_active(state)?;
     let name = match channels::text(wish, "name") {
         Some(name) => channels::channel_name(name)?,
@@ -243,7 +250,7 @@ pub(crate) fn open(state: &State, wish: &Value, now: Clock, fx: &mut Effects) ->
     let titled = channels::text(wish, "title").is_some_and(|title| !is_default(&name, title));
     let made = channels::make(state, name, wish, (by, Maker::Operator), now, fx)?;
     began(state, &made, titled, now, fx);
-    Ok(json!({ "channel": format!("channel/{}", made.name), "name": made.name }))
+    Ok(AdminOutcome::Channel { channel: format!("channel/{}", made.name), name: Some(made.name) })
 }
 
 /// Whether nobody has thought of this title.
