@@ -1,21 +1,24 @@
 //! What is shown of a network as a whole: its public profile, what mod/analytics counted, and what only the operator sees.
 
-use crate::network::Network;
 use crate::session::Session;
+use crate::task::Task;
 use rialto_engine::{State, mods};
 use rialto_model::view::{
     AnalyticsView, AuditList, DeadLetterLedger, GroupList, MembersList, ModList, NetworkView, ProfileView, TokenList,
 };
 use rialto_model::{ErrorCode, Fault, Millis};
 
-impl Network {
-    /// The public profile. Whether the network may be known of is in it, not checked here.
-    pub async fn profile(&self) -> Result<ProfileView, Fault> {
-        self.view(|task, now| Ok(task.engine.state.profile_view(task.engine.online(now)))).await
-    }
-}
-
 impl Session {
+    /// The public profile, for everybody. Whether the network may be known of is in it, not checked here.
+    pub async fn profile(&self) -> Result<ProfileView, Fault> {
+        let bearer = self.caller.bearer;
+        let read = move |task: &mut Task, now| {
+            task.token_shown(bearer.as_ref(), now);
+            Ok(task.engine.state.profile_view(task.engine.online(now)))
+        };
+        self.network.view(read).await
+    }
+
     /// What mod/analytics counted.
     pub async fn analytics(&self) -> Result<AnalyticsView, Fault> {
         let missing = || Fault::new(ErrorCode::ModNotFound, "mod/analytics is not loaded");

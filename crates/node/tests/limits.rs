@@ -72,8 +72,9 @@ async fn inputs_beyond_input_queue_max_are_refused() {
     let node = node().await;
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     // Nothing is awaited in between, so the network's task cannot take any of them.
-    let asked = limits::INPUT_QUEUE_MAX + 1;
-    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(network.profile())).collect();
+    let (caller, asked) = (operator(), limits::INPUT_QUEUE_MAX + 1);
+    let session = network.session(&caller);
+    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(session.profile())).collect();
     let mut refused = 0;
     for ask in &mut asks {
         if let std::task::Poll::Ready(Err(fault)) = futures_poll(ask.as_mut()) {

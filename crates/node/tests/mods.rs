@@ -393,7 +393,7 @@ async fn a_guests_first_event_waits_and_joins_it() {
     assert_eq!(check["event"]["source"], json!("openagents:guest"));
     server.verdict(&check["ticket"], json!({ "verdict": "reject" })).await;
     assert_eq!(first.await.unwrap(), Err("rejected".to_owned()));
-    let profile = network.profile().await.unwrap();
+    let profile = network.session(&operator()).profile().await.unwrap();
     assert_eq!(profile.agents_online, 1, "nobody joins with what was refused");
     let second = sending("g2");
     let ticket = loop {

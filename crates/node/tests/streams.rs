@@ -89,7 +89,7 @@ fn note(id: &str, target: &str) -> Value {
 }
 
 async fn online(network: &Network) -> usize {
-    network.profile().await.unwrap().agents_online
+    network.session(&operator()).profile().await.unwrap().agents_online
 }
 
 #[tokio::test]

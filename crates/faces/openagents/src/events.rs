@@ -193,7 +193,7 @@ async fn batch(
 
 /// Waits for the first event that answers `id`; none in time is no error.
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
-    let capabilities = call.session.network().profile().await?.capabilities;
+    let capabilities = call.session.profile().await?.capabilities;
     let has_history = capabilities.iter().any(|capability| capability == "network.events");
     let view = if has_history { View::Log } else { View::Inbox };
     let query = Query {

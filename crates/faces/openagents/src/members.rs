@@ -97,19 +97,17 @@ pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response,
 /// `GET /v1/discover`.
 pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let mut filter = serde_json::Map::new();
-    for key in ["role", "status", "capability", "query", "after"] {
-        if let Some(value) = request.params.get(key) {
-            filter.insert(key.into(), json!(value));
-        }
-    }
-    if let Some(sections) = request.params.get("include") {
-        filter.insert("include".into(), sections.split(',').map(str::trim).collect());
-    }
-    if let Some(limit) = request.params.get("limit") {
-        filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
-    }
-    let filter = RosterFilter { full_channels: call.compat, ..RosterFilter::from_json(&Value::Object(filter)) };
+    let text = |key: &str| request.params.get(key).cloned();
+    let filter = RosterFilter {
+        include: text("include").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
+        after: text("after").filter(|cursor| !cursor.is_empty()),
+        limit: text("limit").map(|limit| limit.parse().unwrap_or(0)),
+        role: text("role"),
+        status: text("status"),
+        capability: text("capability"),
+        query: text("query"),
+        full_channels: call.compat,
+    };
     let mut roster = call.session.discover(filter).await?;
     if !call.compat {
         return Ok(answer::ok(&roster));
@@ -212,5 +210,5 @@ pub(crate) async fn reachable_profile(
 ) -> Result<ReachableProfile, Refusal> {
     let network = call.session.network();
     let transports = crate::docs::transports(&state.base_url(headers), network.id());
-    Ok(ReachableProfile { profile: network.profile().await?, transports })
+    Ok(ReachableProfile { profile: call.session.profile().await?, transports })
 }
