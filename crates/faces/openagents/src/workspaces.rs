@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
+use jiff::Timestamp;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::network::Preset;
@@ -18,19 +19,10 @@ use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A stamp as ISO 8601 in UTC.
+/// A stamp as ISO 8601 in UTC, to the millisecond. One beyond the year 9999 is the last moment of that year.
 pub(crate) fn iso(ms: u64) -> String {
-    let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
-    // Days since 0000-03-01, in eras of 400 years: leap days come last.
-    let z = days + 719_468;
-    let (era, day) = (z / 146_097, z % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let (date, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
-    format!("{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z", rest % 1000)
+    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// A workspace in the words of its clients.
