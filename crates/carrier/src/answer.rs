@@ -25,11 +25,14 @@ pub fn ok_raw(data: &str) -> Response {
     json_text([OK_HEAD, data, "}"].concat())
 }
 
-/// The same around a value.
+/// The same around what is shown.
 pub fn ok<T: Serialize + ?Sized>(data: &T) -> Response {
     match serde_json::to_string(data) {
-        Ok(data) => ok_raw(&data),
-        Err(_) => Refusal::from(ErrorCode::Internal).into_response(),
+        Ok(text) => ok_raw(&text),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be written as JSON");
+            Refusal::from(ErrorCode::Internal).into_response()
+        }
     }
 }
 

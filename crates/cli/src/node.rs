@@ -10,7 +10,7 @@ use rialto_carrier::state::listen_is_plain;
 use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::ErrorCode;
 use rialto_model::network::Preset;
-use rialto_node::command::{Ledger, Look};
+use rialto_model::view::ModKind;
 use rialto_node::identity::Secret;
 use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, OpenError};
 use rialto_openagents::OpenAgents;
@@ -258,12 +258,10 @@ async fn set_mods(network: &Network, settings: &Settings) -> Result<(), CliError
 /// Mods that ran as processes and have no command any more. They stay: a guard must not go by a line that is missing.
 async fn forgotten(network: &Network, settings: &Settings) -> Vec<String> {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let loaded = network.session(&operator).look(Look::Operator(Ledger::Mods)).await.unwrap_or_default();
-    let mods = loaded.get("mods").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
-    let text = |one: &serde_json::Value, key: &str| one.get(key).and_then(|v| v.as_str()).map(str::to_owned);
-    let processes = mods.iter().filter(|one| text(one, "kind").as_deref() == Some("process"));
-    let known = |name: &String| settings.mods.processes.iter().any(|process| process.config.name.as_ref() == name);
-    processes.filter_map(|one| text(one, "name")).filter(|name| !known(name)).collect()
+    let loaded = network.session(&operator).mods().await.map(|list| list.mods).unwrap_or_default();
+    let known = |name: &str| settings.mods.processes.iter().any(|process| process.config.name.as_ref() == name);
+    let processes = loaded.into_iter().filter(|one| one.kind == ModKind::Process);
+    processes.map(|one| String::from(one.name)).filter(|name| !known(name)).collect()
 }
 
 /// Starts the mods that run as processes.

@@ -9,9 +9,8 @@ mod support;
 use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
-use rialto_node::command::Look;
 use rialto_node::identity::Secret;
-use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts};
+use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts, RosterFilter};
 use rialto_openagents::OpenAgents;
 use rialto_openagents::grpc::pb;
 use rialto_operator::Operator;
@@ -68,10 +67,9 @@ impl World {
 
     async fn status(&self, address: &str) -> String {
         let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-        let look = Look::Discover { filter: json!({}), compat: false };
-        let roster = self.network.session(&operator).look(look).await.unwrap();
-        let found = roster["agents"].as_array().unwrap().iter().find(|agent| agent["address"] == address).cloned();
-        found.unwrap_or_else(|| panic!("{address} is not in {roster}"))["status"].as_str().unwrap().to_owned()
+        let roster = self.network.session(&operator).discover(RosterFilter::default()).await.unwrap();
+        let found = roster.agents.iter().flatten().find(|agent| agent.address.as_ref() == address);
+        found.unwrap_or_else(|| panic!("{address} is not in {roster:?}")).status.as_str().to_owned()
     }
 
     async fn until(&self, address: &str, status: &str) {

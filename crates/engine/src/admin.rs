@@ -25,6 +25,7 @@ use rialto_model::address::Address;
 use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Names, Policy, SessionBinding, Settings, Status, Takeover, Token};
 use rialto_model::payload::{NewChannel, NewInvitation, SessionUpdate};
+use rialto_model::view::{AdminOutcome, Done, ModView};
 use rialto_model::{ErrorCode, EventType, Fault, Role, Seq, limits};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -104,7 +105,7 @@ pub(crate) fn decide(
     op: &AdminOp,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     match op {
         AdminOp::Settings(patch) => settings(state, patch, now, fx),
         AdminOp::AddToken(token) => {
@@ -127,17 +128,17 @@ pub(crate) fn decide(
                 ));
             }
             revoke_token(state, label, fx);
-            Ok(json!({ "label": label, "status": "revoked" }))
+            Ok(AdminOutcome::TokenRevoked { label: label.clone(), status: Done::Revoked })
         }
         AdminOp::Role(name, role) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
             fx.change(Change::Role { member: id, role: *role });
-            Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "role": role.as_str() }))
+            Ok(AdminOutcome::Role { address: state.member(id).map(|m| m.address.clone()), role: *role })
         }
         AdminOp::Member(name, wishes) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
             let address = own::change(state, live, id, wishes, now, fx)?;
-            Ok(json!({ "address": address, "status": "changed" }))
+            Ok(AdminOutcome::Member { address, status: Done::Changed })
         }
         AdminOp::Remove(name) => {
             let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
@@ -145,7 +146,7 @@ pub(crate) fn decide(
                 .and_then(|m| state.member(m))
                 .map(|m| m.address.clone());
             live.presence.remove(id);
-            Ok(json!({ "status": "removed", "new_master": new_master }))
+            Ok(AdminOutcome::Removed { status: Done::Removed, new_master })
         }
         AdminOp::Release(name) => release(state, name, fx),
         AdminOp::EndSessions(name, number) => end_sessions(state, name, *number, fx),
@@ -158,19 +159,23 @@ pub(crate) fn decide(
                 ));
             }
             fx.change(Change::GroupDeleted { name: name.clone() });
-            Ok(json!({ "group": format!("group/{name}"), "status": "deleted" }))
+            Ok(AdminOutcome::GroupDeleted { group: format!("group/{name}"), status: Done::Deleted })
         }
         AdminOp::ApproveMod(name, address, on) => serve::approve(state, name, address, *on, fx),
-        AdminOp::LoadMod(config) => manage::load(state, live, config, now, fx),
-        AdminOp::SetMod(config) => manage::set(state, live, config, now, fx),
-        AdminOp::ChangeMod(name, patch) => manage::change(state, live, name, patch, now, fx),
+        AdminOp::LoadMod(config) => manage::load(state, live, config, now, fx).map(shown),
+        AdminOp::SetMod(config) => manage::set(state, live, config, now, fx).map(shown),
+        AdminOp::ChangeMod(name, patch) => manage::change(state, live, name, patch, now, fx).map(shown),
         AdminOp::RemoveMod(name) => manage::remove(state, live, name, now, fx),
         AdminOp::OrderMods(mode, names) => manage::order(state, live, *mode, names, now, fx),
-        AdminOp::Redact(seq, copies) => redaction::redact(state, *seq, copies.as_deref(), now, fx),
-        AdminOp::RetryDead(seq, recipient, original) => {
-            dead::retry(state, *seq, recipient, original.as_deref(), now, fx)
+        AdminOp::Redact(seq, copies) => {
+            redaction::redact(state, *seq, copies.as_deref(), now, fx).map(AdminOutcome::Redacted)
         }
-        AdminOp::DropDead(seq, recipient, max) => dead::put_away(state, *seq, recipient.as_deref(), *max, fx),
+        AdminOp::RetryDead(seq, recipient, original) => {
+            dead::retry(state, *seq, recipient, original.as_deref(), now, fx).map(AdminOutcome::Retried)
+        }
+        AdminOp::DropDead(seq, recipient, max) => {
+            dead::put_away(state, *seq, recipient.as_deref(), *max, fx).map(AdminOutcome::Dropped)
+        }
         AdminOp::Enroll(address, kind) => membership::enroll(state, address, kind.as_deref(), now, fx),
         AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
         AdminOp::SetChannel(name, update) => sessions::set(state, name, update, now, fx),
@@ -178,7 +183,7 @@ pub(crate) fn decide(
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
         AdminOp::Unregister(address) => resources::withdraw(state, live, address, now, fx),
         AdminOp::ReviseProfile { skill, mods_chosen } => profile::revise(state, *skill, *mods_chosen, now, fx),
-        AdminOp::Noted(..) => Ok(Value::Null),
+        AdminOp::Noted(..) => Ok(AdminOutcome::Noted),
         AdminOp::CreateChannel(name) => {
             let name = &channels::channel_name(name)?;
             channels::may_create(state, name, Maker::Operator)?;
@@ -192,16 +197,20 @@ pub(crate) fn decide(
                 at: state.stamp(now.wall),
                 resume_from: None,
             });
-            Ok(json!({ "channel": format!("channel/{name}") }))
+            Ok(AdminOutcome::Channel { channel: format!("channel/{name}"), name: None })
         }
     }
+}
+
+fn shown(loaded: ModView) -> AdminOutcome {
+    AdminOutcome::Mod(Box::new(loaded))
 }
 
 fn not_member(name: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member"))
 }
 
-fn add_token(state: &State, token: &Token, fx: &mut Effects) -> Result<Value, Fault> {
+fn add_token(state: &State, token: &Token, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     if state.book.tokens.iter().any(|t| t.label == token.label) {
         return Err(Fault::new(
             ErrorCode::AlreadyExists,
@@ -209,7 +218,7 @@ fn add_token(state: &State, token: &Token, fx: &mut Effects) -> Result<Value, Fa
         ));
     }
     fx.change(Change::Token { token: token.clone() });
-    Ok(json!({ "label": token.label }))
+    Ok(AdminOutcome::TokenAdded { label: token.label.clone() })
 }
 
 fn revoke_token(state: &State, label: &str, fx: &mut Effects) {
@@ -218,17 +227,17 @@ fn revoke_token(state: &State, label: &str, fx: &mut Effects) {
 }
 
 /// Frees an owned name, or a former one. Its member stays one; whoever joins with the network's token next takes it over.
-fn release(state: &State, name: &str, fx: &mut Effects) -> Result<Value, Fault> {
+fn release(state: &State, name: &str, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     let address = Address::parse_in(name, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{name:?}: {e}")))?;
     let known = membership::find_named(state, name).and_then(|id| state.member(id)).map(|m| m.address.clone());
     let former = state.book.former.contains_key(address.as_str());
     let name: Box<str> = if former { address.as_str().into() } else { known.ok_or_else(|| not_member(name))? };
     fx.change(Change::Released { name: name.clone() });
-    Ok(json!({ "address": name, "status": "released" }))
+    Ok(AdminOutcome::Member { address: name, status: Done::Released })
 }
 
-fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects) -> Result<Value, Fault> {
+fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     let id = membership::find_named(state, name).ok_or_else(|| not_member(name))?;
     let all = state.member(id).into_iter().flat_map(|m| &m.sessions).map(|s| s.number);
     let numbers: Vec<u64> = all.filter(|n| number.is_none_or(|only| only == *n)).collect();
@@ -239,10 +248,10 @@ fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects
         ));
     }
     rights::void(id, numbers.clone(), fx);
-    Ok(json!({ "address": state.member(id).map(|m| m.address.clone()), "ended": numbers }))
+    Ok(AdminOutcome::SessionsEnded { address: state.member(id).map(|m| m.address.clone()), ended: numbers })
 }
 
-fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) -> Result<Value, Fault> {
+fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     let group =
         Address::group(name).map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("group {name:?}: {e}")))?;
     if !state.book.groups.contains_key(name) {
@@ -266,10 +275,10 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
         }
     }
     fx.change(Change::Group { name: name.to_owned(), members: list.clone() });
-    Ok(json!({ "group": group.as_str(), "members": list }))
+    Ok(AdminOutcome::Group { group: group.as_str().to_owned(), members: list })
 }
 
-fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     let mut new = state.book.settings.clone();
     let Some(map) = patch.as_object() else {
         return Err(Fault::new(ErrorCode::InvalidArgument, "settings must be a JSON object of names and values"));
@@ -315,7 +324,7 @@ fn settings(state: &State, patch: &Value, now: Clock, fx: &mut Effects) -> Resul
         }
     }
     fx.change(Change::Settings { settings: new.clone() });
-    serde_json::to_value(&new).map_err(|e| Fault::new(ErrorCode::Internal, e.to_string()))
+    Ok(AdminOutcome::Settings(Box::new(new)))
 }
 
 fn set(s: &mut Settings, key: &str, value: &Value) -> Option<()> {

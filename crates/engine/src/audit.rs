@@ -10,6 +10,7 @@ use crate::record::Change;
 use crate::state::State;
 use rialto_model::Millis;
 use rialto_model::network::Token;
+use rialto_model::view::{AuditEntry, AuditList};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -39,6 +40,13 @@ pub struct Entry {
     /// What it is now.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub after: Value,
+}
+
+impl Entry {
+    fn view(&self) -> AuditEntry {
+        let Entry { at, actor, from, act, about, before, after } = self.clone();
+        AuditEntry { at, actor, from, act, about, before, after }
+    }
 }
 
 /// Who acts, and from where.
@@ -176,9 +184,8 @@ fn changed_settings(state: &State, patch: &Value) -> (Value, Value) {
 
 impl State {
     /// The entries since a time, the newest last; of one actor, if that is said.
-    pub fn audit(&self, since: Millis, actor: Option<&str>) -> Vec<Value> {
+    pub fn audit(&self, since: Millis, actor: Option<&str>) -> AuditList {
         let wanted = |e: &&Entry| e.at >= since && actor.is_none_or(|actor| e.actor.as_ref() == actor);
-        let found = self.book.audit.iter().filter(wanted);
-        found.map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect()
+        AuditList { entries: self.book.audit.iter().filter(wanted).map(Entry::view).collect() }
     }
 }

@@ -15,6 +15,7 @@ use crate::route::{Route, StreamKey};
 use crate::shares::{Kind, Maker};
 use crate::state::{ChannelId, Member, MemberId, Room, State};
 use rialto_model::metadata::Metadata;
+use rialto_model::view::{ConversationCounts, RoomView, ThreadView};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -29,37 +30,6 @@ const WRITERS_LOOKS_MAX: usize = 50_000;
 
 /// Where a conversation stands in its listing: its last event (none is 0), then its number.
 pub type Place = (Seq, u32);
-
-/// One conversation as its listing shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// What it is.
-    pub what: Conversation,
-    /// Its number, which tells apart what stands at the same place.
-    pub number: u32,
-    /// Its first event that is still there.
-    pub first: Option<Seq>,
-    /// Its last event.
-    pub last: Option<Seq>,
-    /// Events that are still there.
-    pub messages: u64,
-    /// Different senders; none if they were not counted.
-    pub participants: Option<usize>,
-    /// Work in it that has not ended.
-    pub open_work: usize,
-    /// Events the viewer has not acked; counting stops at [`UNREAD_COUNTED_MAX`].
-    pub unread: u64,
-    /// Those among them that mention the viewer.
-    pub mentions: u64,
-}
-
-/// The two kinds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Conversation {
-    Thread { channel: ChannelId, thread: Box<str> },
-    Room { number: u32 },
-}
 
 /// The channel that scopes a direct room, if the event says which.
 pub(crate) fn room_channel(state: &State, metadata: &Metadata<'_>, by: MemberId) -> Result<Option<String>, Fault> {
@@ -196,7 +166,7 @@ impl State {
         channel: Option<&str>,
         before: Option<Place>,
         max: usize,
-    ) -> Result<Vec<Summary>, Fault> {
+    ) -> Result<Vec<ThreadView>, Fault> {
         let lens = self.lens(viewer);
         let only = channel.map(|name| self.channel_seen(&lens, name)).transpose()?;
         let all = lens.is_operator() || crate::bugs::on("thread of a channel one has left");
@@ -208,61 +178,79 @@ impl State {
         };
         let counted = WRITERS_LOOKS_MAX / self.members.len().max(1);
         let numbers = newest(&places, before, max).into_iter().enumerate();
-        Ok(numbers.filter_map(|(at, n)| self.thread_summary(viewer, n, at < counted)).collect())
+        Ok(numbers.filter_map(|(at, n)| self.thread_view(viewer, n, at < counted)).collect())
     }
 
     /// One thread of a channel.
-    pub fn thread(&self, viewer: Viewer, channel: &str, thread: &str) -> Result<Summary, Fault> {
+    pub fn thread(&self, viewer: Viewer, channel: &str, thread: &str) -> Result<ThreadView, Fault> {
         let lens = self.lens(viewer);
         let id = self.channel_seen(&lens, channel)?;
         let number = self.threads.get(&(id, thread.into())).copied();
-        let found = number.and_then(|n| self.thread_summary(viewer, n, true));
+        let found = number.and_then(|n| self.thread_view(viewer, n, true));
         found
-            .filter(|s| s.last.is_some())
+            .filter(|thread| thread.counts.last_seq.is_some())
             .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no thread {thread:?} in {}", channel)))
     }
 
     /// Rooms of the viewer (all for the operator), newest activity first, before a position.
-    pub fn rooms(&self, viewer: Viewer, before: Option<Place>, max: usize) -> Vec<Summary> {
+    pub fn rooms(&self, viewer: Viewer, before: Option<Place>, max: usize) -> Vec<RoomView> {
         let places = match viewer {
             Viewer::Operator => Some(&self.recency.all_rooms),
             Viewer::Member(me) => self.recency.rooms.get(&me),
             Viewer::Reader { .. } => None,
         };
         let numbers = newest(&places.into_iter().collect::<Vec<_>>(), before, max);
-        numbers.into_iter().filter_map(|n| self.room_summary(viewer, n)).collect()
+        numbers.into_iter().filter_map(|n| self.room_view(viewer, n)).collect()
     }
 
-    fn thread_summary(&self, viewer: Viewer, number: u32, counts_writers: bool) -> Option<Summary> {
+    /// A thread without its texts.
+    fn thread_view(&self, viewer: Viewer, number: u32, counts_writers: bool) -> Option<ThreadView> {
         let (channel, thread) = self.book.threads.get(number as usize)?;
         let key = StreamKey::Thread(number);
-        let what = Conversation::Thread { channel: *channel, thread: thread.clone() };
-        let open_work = self.work.open_in.get(&(*channel, thread.clone())).copied().unwrap_or(0);
-        let participants = counts_writers.then(|| self.writers(key));
-        Some(Summary { participants, open_work, ..self.summary(viewer, what, number, key) })
+        let counts = ConversationCounts {
+            participant_count: counts_writers.then(|| self.writers(key)),
+            open_work_count: self.work.open_in.get(&(*channel, thread.clone())).copied().unwrap_or(0),
+            ..self.counts(viewer, key)
+        };
+        Some(ThreadView {
+            thread: thread.clone(),
+            channel: self.channel(*channel).map(|c| format!("channel/{}", c.name)),
+            counts,
+            root: None,
+            latest: None,
+            last_activity_at: None,
+            number,
+        })
     }
 
-    /// One room.
-    pub fn room_summary(&self, viewer: Viewer, number: u32) -> Option<Summary> {
-        self.room(number)?;
-        let summary = self.summary(viewer, Conversation::Room { number }, number, StreamKey::Room(number));
-        Some(Summary { participants: Some(2), ..summary })
+    /// One room, without its texts.
+    pub fn room_view(&self, viewer: Viewer, number: u32) -> Option<RoomView> {
+        let room = self.room(number)?;
+        Some(RoomView {
+            room: room.id.clone(),
+            channel: format!("channel/{}", room.channel),
+            members: [room.a, room.b].map(|id| self.member(id).map(|m| m.address.clone())),
+            opened_at: room.opened_at,
+            counts: ConversationCounts { participant_count: Some(2), ..self.counts(viewer, StreamKey::Room(number)) },
+            latest: None,
+            last_activity_at: room.opened_at,
+            number,
+        })
     }
 
-    fn summary(&self, viewer: Viewer, what: Conversation, number: u32, key: StreamKey) -> Summary {
+    /// What threads and rooms have in common; nobody counted who wrote.
+    fn counts(&self, viewer: Viewer, key: StreamKey) -> ConversationCounts {
         let list = self.lists.stream(key);
         let me = match viewer {
             Viewer::Member(id) => Some(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
         };
-        Summary {
-            what,
-            number,
-            first: list.and_then(RoaringTreemap::min),
-            last: list.and_then(RoaringTreemap::max),
-            messages: list.map_or(0, RoaringTreemap::len),
-            participants: None,
-            open_work: 0,
+        ConversationCounts {
+            first_seq: list.and_then(RoaringTreemap::min),
+            last_seq: list.and_then(RoaringTreemap::max),
+            message_count: list.map_or(0, RoaringTreemap::len),
+            participant_count: None,
+            open_work_count: 0,
             unread: me.map_or(0, |me| self.unread(me, key)),
             mentions: me.map_or(0, |me| self.unread_mentions(me, key)),
         }
@@ -294,11 +282,6 @@ impl State {
         let narrowed = |seq: &Seq| crate::bugs::on("narrowed mail is unread") && self.book.narrowed.contains_key(seq);
         let pending = seqs.take(LOOKED_AT_MAX).filter(|seq| self.is_pending(member, *seq) || narrowed(seq));
         pending.take(usize::try_from(UNREAD_COUNTED_MAX).unwrap_or(usize::MAX)).count() as u64
-    }
-
-    /// The members of a room, by address.
-    pub fn room_members(&self, room: &Room) -> [Option<&Member>; 2] {
-        [self.member(room.a), self.member(room.b)]
     }
 }
 

@@ -2,16 +2,20 @@
 
 use crate::channels;
 use crate::emit::{self, Draft};
+use crate::history::Viewer;
 use crate::input::{Accepted, Answers, Clock, Effects, Stop};
+use crate::listing::RosterFilter;
 use crate::membership;
 use crate::mods::external::serve;
 use crate::presence::Live;
 use crate::record::Change;
 use crate::resources;
 use crate::route::StreamKey;
-use crate::state::{MemberId, State};
+use crate::state::{ChannelId, MemberId, State};
 use rialto_model::address::{Address, Entity};
+use rialto_model::network::SessionBinding;
 use rialto_model::payload::Announcement;
+use rialto_model::view::{ChannelView, MemberView, Presence};
 use rialto_model::{ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Visibility};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -183,56 +187,56 @@ fn announce(
 
 fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
-    let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
-    let roster = state.discover(live, Some(draft.member), &filter, now)?;
-    let event = response(state, live, draft, EventType::AgentDiscoverResponse, &roster, now);
+    let filter: RosterFilter = draft.said()?;
+    let roster = state.discovered(live, Viewer::Member(draft.member), &filter, now)?;
+    let event = response(state, live, draft, EventType::AgentDiscoverResponse, &json!(roster), now);
     Ok(transient(draft, event))
 }
 
 impl State {
-    /// Whether a member is there, in the roster's words.
-    pub fn status_text(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
-        let there = live.is_online(id, now) && self.member(id).is_some_and(crate::state::Member::is_present);
-        if there { "online" } else { "offline" }
+    /// Whether a member is there.
+    pub fn presence_of(&self, live: &Live, id: MemberId, now: Clock) -> Presence {
+        Presence::of(live.is_online(id, now) && self.member(id).is_some_and(crate::state::Member::is_present))
     }
 
     /// One member as the roster shows it.
-    pub fn roster_entry(&self, live: &Live, id: MemberId, now: Clock) -> Value {
-        let Some(m) = self.member(id) else { return Value::Null };
-        let mut entry = serde_json::to_value(&m.profile).unwrap_or_default();
-        if let Some(map) = entry.as_object_mut() {
-            map.insert("address".into(), json!(m.address));
-            map.insert("role".into(), json!(m.role().as_str()));
-            map.insert("status".into(), json!(self.status_text(live, id, now)));
-            map.insert("verification".into(), json!(m.verification));
-            map.insert("joined_at".into(), json!(m.joined_at));
-            let binding = if m.lax && m.verification == 0 { "lax" } else { "strict" };
-            map.insert("binding".into(), json!(binding));
-            if let Some(face) = &m.via {
-                map.insert("via".into(), json!(face));
-            }
-            if let Some(until) = m.quiet_until {
-                map.insert("dnd".into(), json!(true));
-                map.extend((until != Millis::MAX).then(|| ("dnd_until".to_owned(), json!(self.shown(until, now)))));
-            }
-            if let Some(at) = live.last_seen(id, now) {
-                map.insert("last_seen_at".into(), json!(at));
-            }
-        }
-        entry
+    pub fn member_view(&self, live: &Live, id: MemberId, now: Clock) -> Option<MemberView> {
+        let m = self.member(id)?;
+        let until = m.quiet_until.filter(|until| *until != Millis::MAX);
+        Some(MemberView {
+            address: m.address.clone(),
+            role: m.role(),
+            status: self.presence_of(live, id, now),
+            verification: m.verification,
+            profile: m.profile.clone(),
+            joined_at: m.joined_at,
+            via: m.via.as_ref().map(|face| face.as_str().into()),
+            binding: if m.lax && m.verification == 0 { SessionBinding::Lax } else { SessionBinding::Strict },
+            dnd: m.quiet_until.is_some().then_some(true),
+            dnd_until: until.map(|until| self.shown(until, now)),
+            last_seen_at: live.last_seen(id, now),
+        })
     }
 
     /// One channel as listings show it.
-    pub fn channel_entry(&self, id: u32) -> Value {
-        let Some(c) = self.channel(id) else { return Value::Null };
-        let address = |m: MemberId| self.member(m).map(|m| m.address.to_string());
-        let last = channels::last_seq(self, id).and_then(|seq| self.time_of(seq));
-        json!({
-            "address": format!("channel/{}", c.name), "name": c.name, "title": c.title, "private": c.private,
-            "master": c.master.and_then(address), "participants": c.seated.iter().copied().filter_map(address).collect::<Vec<_>>(),
-            "created_by": c.created_by.and_then(address), "created_at": c.created_at, "status": c.status.as_str(),
-            "starred": c.starred, "resume_from": c.resume_from, "last_event_at": last,
-            "event_count": self.lists.stream(StreamKey::Channel(id)).map_or(0, roaring::RoaringTreemap::len),
+    pub fn channel_view(&self, id: ChannelId) -> Option<ChannelView> {
+        let c = self.channel(id)?;
+        let address = |m: MemberId| self.member(m).map(|m| m.address.clone());
+        Some(ChannelView {
+            address: format!("channel/{}", c.name),
+            name: c.name.clone(),
+            title: c.title.clone(),
+            private: c.private,
+            master: c.master.and_then(address),
+            participants: c.seated.iter().copied().filter_map(address).collect(),
+            created_by: c.created_by.and_then(address),
+            created_at: c.created_at,
+            status: c.status,
+            starred: c.starred,
+            resume_from: c.resume_from.clone(),
+            last_event_at: channels::last_seq(self, id).and_then(|seq| self.time_of(seq)),
+            event_count: self.lists.stream(StreamKey::Channel(id)).map_or(0, roaring::RoaringTreemap::len),
+            title_manual: c.title_manual,
         })
     }
 

@@ -12,8 +12,8 @@ use crate::state::{DeadLetter, Member, MemberId, State};
 use rialto_model::json::push_string;
 use rialto_model::metadata::Metadata;
 use rialto_model::network::Status;
+use rialto_model::view::{DeadLetterList, DroppedLetters, LetterEvent, OpenLetter, RetriedLetter};
 use rialto_model::{ErrorCode, Event, EventId, EventParts, Fault, Seq, Visibility};
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Metadata that names the event a retry stands for.
@@ -39,6 +39,17 @@ impl State {
     ) -> impl Iterator<Item = &'a DeadLetter> {
         self.book.dead_letters.iter().rev().filter(move |letter| letter.is_open() && letter.is_of(seq, recipient))
     }
+
+    /// The first of those letters, without what is left of their events.
+    pub fn dead_letter_list(&self, seq: Option<Seq>, recipient: Option<&str>, limit: usize) -> DeadLetterList {
+        let mut letters = self.open_dead_letters(seq, recipient).map(|letter| OpenLetter {
+            letter: letter.into(),
+            kept: self.lists.kept().contains(letter.seq),
+            event: LetterEvent::default(),
+        });
+        let dead_letters = letters.by_ref().take(limit).collect();
+        DeadLetterList { dead_letters, has_more: letters.next().is_some() }
+    }
 }
 
 /// Sends a dead letter again. Refuses when the recipient is no longer the member it was for, when history no longer has the event,
@@ -50,7 +61,7 @@ pub(crate) fn retry(
     original: Option<&EventRecord>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<RetriedLetter, Fault> {
     match state.book.settings.status {
         Status::Active => {}
         Status::Paused => return Err(ErrorCode::NetworkPaused.into()),
@@ -73,7 +84,12 @@ pub(crate) fn retry(
     let (as_seq, as_id) = (record.event.seq, record.event.id().to_owned());
     fx.commit(Record::Event(record));
     fx.change(Change::DeadSettled { letters: vec![(seq, recipient.into())], retried_as: Some(as_seq) });
-    Ok(json!({ "event_id": original.event.id(), "recipient": recipient, "retried_as": as_id, "seq": as_seq }))
+    Ok(RetriedLetter {
+        event_id: original.event.id().to_owned(),
+        recipient: recipient.to_owned(),
+        retried_as: as_id,
+        seq: as_seq,
+    })
 }
 
 /// Puts dead letters away; they are no longer listed.
@@ -83,7 +99,7 @@ pub(crate) fn put_away(
     recipient: Option<&str>,
     max: usize,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<DroppedLetters, Fault> {
     let all: Vec<(Seq, Box<str>)> =
         state.open_dead_letters(seq, recipient).map(|d| (d.seq, d.recipient.clone())).collect();
     if all.is_empty() && (seq.is_some() || recipient.is_some()) {
@@ -94,7 +110,7 @@ pub(crate) fn put_away(
     if dropped > 0 {
         fx.change(Change::DeadSettled { letters, retried_as: None });
     }
-    Ok(json!({ "dropped": dropped, "has_more": has_more }))
+    Ok(DroppedLetters { dropped, has_more })
 }
 
 /// The events that were sent again with the content of this one, and with theirs.

@@ -8,22 +8,22 @@ use crate::state::{DeadLetter, MemberId, State};
 use crate::tick::was_recipient;
 use crate::work::Unit;
 use rialto_model::trace::TRACEPARENT;
+use rialto_model::view::{ExplainedWork, Refused, Rung, Step, Stored, Verdicts};
 use rialto_model::{Seq, WorkState, limits};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of an event.
+/// What is known of a committed event, but for what only the node knows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Explanation {
-    /// The JSON of `explain`, without what only the node knows (attempts).
-    pub json: Value,
-    /// Recipients still pending: the node adds whether each was delivered.
-    pub pending: Vec<MemberId>,
+pub struct ExplainedEvent {
+    /// As it is shown.
+    pub stored: Stored,
+    /// Recipients still pending, each with the place of its rung: the node adds whether it was delivered.
+    pub pending: Vec<(usize, MemberId)>,
 }
 
 impl State {
     /// Explains a committed event to its source, to a recipient (own rung only) or to the operator.
-    pub fn explain(&self, viewer: Viewer, record: &EventRecord) -> Option<Explanation> {
+    pub fn explain(&self, viewer: Viewer, record: &EventRecord) -> Option<ExplainedEvent> {
         let event = &record.event;
         let (seq, me) = (
             event.seq,
@@ -36,7 +36,7 @@ impl State {
         let is_source = me.is_some() && record.route.source == me;
         let unit = record.more.as_ref().and_then(|more| self.unit(more.work.as_ref()?.unit));
         let mut pending = Vec::new();
-        let mut recipients = Vec::new();
+        let mut recipients: Vec<Rung> = Vec::new();
         let mut has_more = false;
         let letters: Vec<&DeadLetter> = self.book.dead_letters.iter().filter(|d| d.seq == seq).collect();
         let dead_to: BTreeMap<&str, &DeadLetter> = letters.iter().rev().map(|d| (d.recipient.as_ref(), *d)).collect();
@@ -54,60 +54,53 @@ impl State {
                 has_more = true;
                 break;
             }
-            let dead = dead_to.get(member.address.as_ref());
-            let mut rung = json!({ "recipient": member.address });
-            let map = rung.as_object_mut()?;
-            if let Some(letter) = dead {
-                map.insert("rung".into(), "dead".into());
-                map.insert("reason".into(), json!(letter.reason));
-                map.insert("at".into(), json!(letter.at));
-                if let Some(seq) = letter.retried_as {
-                    map.insert("retried_as".into(), json!(format!("seq:{seq}")));
-                }
+            let step = if let Some(letter) = dead_to.get(member.address.as_ref()) {
+                let retried_as = letter.retried_as.map(|seq| format!("seq:{seq}"));
+                recipients.push(Rung { retried_as, ..dead_rung(letter) });
+                continue;
             } else if let Some(state) = unit.and_then(|unit| self.work_rung(unit, id, seq)) {
-                map.insert("rung".into(), state.as_str().into());
+                Step::Work(state)
             } else if self.is_pending(id, seq) {
-                map.insert("rung".into(), "stored".into());
-                pending.push(id);
+                pending.push((recipients.len(), id));
+                Step::Stored
             } else {
                 let tracked = self.book.at_most_once_after.is_none_or(|after| seq <= after);
-                map.insert("rung".into(), if tracked { "acked" } else { "stored" }.into());
-            }
-            recipients.push(rung);
+                if tracked { Step::Acked } else { Step::Stored }
+            };
+            recipients.push(rung(&member.address, step));
         }
         // Recipients that were removed since are known by their dead letters alone.
-        let listed: BTreeSet<&str> =
-            recipients.iter().filter_map(|r: &Value| r.get("recipient").and_then(Value::as_str)).collect();
+        let listed: BTreeSet<&str> = recipients.iter().map(|rung| rung.recipient.as_ref()).collect();
         let room = limits::LIST_ROWS_MAX - recipients.len();
-        let gone: Vec<Value> = letters
+        let gone: Vec<Rung> = letters
             .iter()
             .filter(|d| (me.is_none() || is_source) && !listed.contains(d.recipient.as_ref()))
             .take(if has_more { 0 } else { room })
-            .map(|d| json!({ "recipient": d.recipient, "rung": "dead", "reason": d.reason, "at": d.at }))
+            .map(|letter| dead_rung(letter))
             .collect();
         recipients.extend(gone);
         if me.is_some() && !is_source && recipients.is_empty() {
             return None;
         }
-        let trace = event.metadata_text(TRACEPARENT);
-        let mut json = json!({
-            "event_id": event.id(), "status": "stored", "seq": seq, "type": event.kind(), "source": event.source(), "target": event.target(),
-            "visibility": event.visibility.as_str(), "timestamp": event.timestamp, "durability": self.book.settings.durability.as_str(),
-            "kept": self.lists.kept().contains(seq), "redacted": self.book.redacted.contains(&seq),
-            "mods": { "revision": self.book.mods_revision, "verdicts": record.verdicts },
-            "recipients": recipients,
-        });
-        if let (Some(trace), Some(map)) = (trace, json.as_object_mut()) {
-            map.insert(TRACEPARENT.into(), json!(trace));
-        }
-        if let (true, Some(map)) = (has_more, json.as_object_mut()) {
-            map.insert("has_more".into(), json!(true));
-        }
         let seen = unit.filter(|unit| me.is_none_or(|me| self.sees_unit(unit, me)));
-        if let (Some(unit), Some(map)) = (seen, json.as_object_mut()) {
-            map.insert("work".into(), json!({ "id": unit.id, "state": unit.state, "since": unit.since }));
-        }
-        Some(Explanation { json, pending })
+        let stored = Stored {
+            event_id: event.id().to_owned(),
+            seq,
+            kind: event.kind().to_owned(),
+            source: event.source().to_owned(),
+            target: event.target().to_owned(),
+            visibility: event.visibility,
+            timestamp: event.timestamp,
+            durability: self.book.settings.durability,
+            kept: self.lists.kept().contains(seq),
+            redacted: self.book.redacted.contains(&seq),
+            mods: Verdicts { revision: self.book.mods_revision, verdicts: record.verdicts.clone() },
+            recipients,
+            has_more,
+            traceparent: event.metadata_text(TRACEPARENT),
+            work: seen.map(|unit| ExplainedWork { id: unit.id.clone(), state: unit.state, since: unit.since }),
+        };
+        Some(ExplainedEvent { stored, pending })
     }
 
     /// The rung above `acked`: how far the recipient came with the work, if it is the one that does it. Its acts on the
@@ -124,7 +117,7 @@ impl State {
     }
 
     /// Explains a refusal from the ring of the last ones, to its sender or the operator.
-    pub fn explain_refusal(&self, live: &Live, viewer: Viewer, event_id: &str) -> Option<Value> {
+    pub fn explain_refusal(&self, live: &Live, viewer: Viewer, event_id: &str) -> Option<Refused> {
         let me = match viewer {
             Viewer::Operator => None,
             Viewer::Member(id) => Some(id),
@@ -135,9 +128,24 @@ impl State {
         if !me.is_none_or(is_own) {
             return None;
         }
-        Some(json!({
-            "event_id": event_id, "status": "refused", "type": refusal.kind, "source": refusal.source, "target": refusal.target,
-            "timestamp": refusal.at, "error": refusal.fault.payload(Some(event_id)), "recipients": [],
-        }))
+        Some(Refused {
+            event_id: event_id.to_owned(),
+            kind: refusal.kind.clone(),
+            source: refusal.source.clone(),
+            target: refusal.target.clone(),
+            timestamp: refusal.at,
+            error: refusal.fault.view(Some(event_id)),
+            recipients: Vec::new(),
+        })
     }
+}
+
+/// How far an event came with a recipient.
+fn rung(recipient: &str, step: Step) -> Rung {
+    Rung { recipient: recipient.into(), rung: step, reason: None, at: None, retried_as: None, attempts: None }
+}
+
+fn dead_rung(letter: &DeadLetter) -> Rung {
+    let (reason, at) = (Some(letter.reason.clone()), Some(letter.at));
+    Rung { reason, at, ..rung(&letter.recipient, Step::Dead) }
 }

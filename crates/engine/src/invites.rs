@@ -18,6 +18,7 @@ use rialto_model::address::Address;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Policy;
 use rialto_model::payload::{InvitationAnswer, NewInvitation};
+use rialto_model::view::{AdminOutcome, Done, InvitationList, InvitationView};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -222,14 +223,14 @@ pub(crate) fn by_operator(
     secret: [u8; 32],
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let invite = read(state, wish, None, (None, Maker::Operator), secret, now)?;
     // No event goes with it, and two may be made before the next one comes: the secret's hash tells them apart.
     let [a, b, c, d, ..] = secret;
     let id = format!("{}_{a:02x}{b:02x}{c:02x}{d:02x}", next_id(state, now, fx));
-    let result = json!({ "invitation_id": id, "expires_at": invite.expires_at });
+    let outcome = AdminOutcome::Invited { invitation_id: id.as_str().into(), expires_at: invite.expires_at };
     fx.change(Change::Invited { invitation: id.into(), record: invite });
-    Ok(result)
+    Ok(outcome)
 }
 
 /// The invitation with this secret, if this address may use it now.
@@ -325,7 +326,7 @@ pub(crate) fn end(
     secret: Option<[u8; 32]>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let knows = |i: &&Invite| secret.is_none_or(|secret| i.sha256 == secret) && i.expires_at > now.wall;
     let invite = state.book.invites.get(id).filter(knows).ok_or_else(invalid)?;
     if secret.is_none() {
@@ -335,7 +336,8 @@ pub(crate) fn end(
         tell(state, invite, InvitationRejected, &json!({ "invitation_id": id }), now, fx);
     }
     fx.change(Change::InviteUsed { invitation: id.into(), ended: true });
-    Ok(json!({ "invitation_id": id, "status": if secret.is_some() { "rejected" } else { "revoked" } }))
+    let status = if secret.is_some() { Done::Rejected } else { Done::Revoked };
+    Ok(AdminOutcome::InvitationEnded { invitation_id: id.into(), status })
 }
 
 /// Applies a use, or the end.
@@ -360,19 +362,23 @@ pub(crate) fn lapse(state: &State, now: Clock, fx: &mut Effects) {
 }
 
 impl State {
-    /// Invitations as they are shown: all, or those for one address, up to [`limits::LIST_ROWS_MAX`] and one more that says that there are
-    /// more. Never their secrets.
-    pub fn invitations(&self, only: Option<&str>) -> Vec<Value> {
+    /// Invitations as they are shown: all, or those for one address, up to [`limits::LIST_ROWS_MAX`]. Never their secrets.
+    pub fn invitations(&self, only: Option<&str>) -> InvitationList {
         let mine = |i: &Invite| only.is_none_or(|only| i.invitee.as_deref() == Some(only));
         let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
-        let shown = self.book.invites.iter().filter(|(_, i)| mine(i)).map(|(id, i)| {
-            json!({
-                "invitation_id": id, "network": self.book.id, "inviter": i.inviter.and_then(address),
-                "invitee": i.invitee, "role": i.role.as_str(), "message": i.message,
-                "channel": i.channel.and_then(|c| self.channel(c)).map(|c| format!("channel/{}", c.name)),
-                "created_at": i.created_at, "expires_at": i.expires_at, "uses_left": i.uses_left,
-            })
+        let mut shown = self.book.invites.iter().filter(|(_, i)| mine(i)).map(|(id, i)| InvitationView {
+            invitation_id: id.clone(),
+            network: self.book.id.clone(),
+            inviter: i.inviter.and_then(address),
+            invitee: i.invitee.clone(),
+            role: i.role,
+            message: i.message.clone(),
+            channel: i.channel.and_then(|c| self.channel(c)).map(|c| format!("channel/{}", c.name)),
+            created_at: i.created_at,
+            expires_at: i.expires_at,
+            uses_left: i.uses_left,
         });
-        shown.take(limits::LIST_ROWS_MAX + 1).collect()
+        let invitations = shown.by_ref().take(limits::LIST_ROWS_MAX).collect();
+        InvitationList { invitations, has_more: shown.next().is_some() }
     }
 }

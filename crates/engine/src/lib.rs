@@ -40,6 +40,7 @@ mod facts;
 pub mod invites;
 pub mod listing;
 mod membership;
+mod overview;
 mod own;
 mod presence;
 mod principal;
@@ -53,7 +54,7 @@ mod weights;
 
 pub use admin::AdminOp;
 pub use delivery::AckRequest;
-pub use explain::Explanation;
+pub use explain::ExplainedEvent;
 pub use facts::{FactChange, FactNow, FactPage};
 pub use history::{Filter, Latest, Page, View, Viewer};
 pub use input::{
@@ -68,6 +69,7 @@ pub use state::{ChannelId, MemberId, State};
 pub use work::UnitFilter;
 
 use mods::external::{self, emitted::ModEvent};
+use rialto_model::view::{AdminOutcome, AnalyticsView};
 use rialto_model::{EventType, Fault, Millis};
 
 /// One network: its durable state, and what is true only while the process lives.
@@ -164,7 +166,7 @@ impl Engine {
     }
 
     /// What mod/analytics counted; none while it is not loaded.
-    pub fn analytics(&mut self, now: Clock) -> Option<serde_json::Value> {
+    pub fn analytics(&mut self, now: Clock) -> Option<AnalyticsView> {
         mods::analytics::report(&self.state, &mut self.live, now)
     }
 
@@ -220,7 +222,7 @@ impl Engine {
     }
 
     /// Decides an operator's act.
-    pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<serde_json::Value, Fault> {
+    pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<AdminOutcome, Fault> {
         let mark = effects.mark();
         let pair = monotonic::drifted(&self.state, now);
         let result =
@@ -238,7 +240,7 @@ impl Engine {
         by: audit::By<'_>,
         now: Clock,
         effects: &mut Effects,
-    ) -> Result<serde_json::Value, Fault> {
+    ) -> Result<AdminOutcome, Fault> {
         self.state.may_act(op, by.caller, now)?;
         self.state.has_room_for(op, &by, now)?;
         let entry = audit::entry(&self.state, op, audit::actor(&self.state, by.caller, now), by.from, now);

@@ -8,8 +8,9 @@ use crate::input::Clock;
 use crate::presence::Live;
 use crate::state::{ChannelId, Member, MemberId, State};
 use rialto_model::access::Operation;
+use rialto_model::view::{ChannelList, ChannelSection, ChannelView, MemberView, ResourceSummary, Roster, Section};
 use rialto_model::{ErrorCode, Fault, limits};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
 use std::ops::Bound;
 
 /// Bytes a row takes beside its texts, about.
@@ -52,23 +53,29 @@ impl Budget {
 }
 
 /// Rows, and the cursor behind them if there are more.
-#[derive(Debug, Default)]
-pub struct Piece {
+#[derive(Debug)]
+pub struct Piece<R> {
     /// The rows.
-    pub rows: Vec<Value>,
+    pub rows: Vec<R>,
     /// Where the next piece begins.
     pub next: Option<String>,
 }
 
-impl Piece {
+impl<R> Default for Piece<R> {
+    fn default() -> Piece<R> {
+        Piece { rows: Vec::new(), next: None }
+    }
+}
+
+impl<R> Piece<R> {
     /// Takes rows of a list while there is room. `row` gives nothing for what does not belong.
     pub(crate) fn of<T>(
         items: impl Iterator<Item = T>,
         mut budget: Budget,
         cost: impl Fn(&T) -> usize,
         cursor: impl Fn(&T) -> String,
-        row: impl Fn(&T) -> Option<(Value, usize)>,
-    ) -> Piece {
+        row: impl Fn(&T) -> Option<(R, usize)>,
+    ) -> Piece<R> {
         let mut piece = Piece::default();
         let mut last = None;
         for item in items {
@@ -86,13 +93,32 @@ impl Piece {
     }
 }
 
-/// Who asks for the roster, and in which form.
-#[derive(Debug, Clone, Copy)]
-pub struct Asker {
-    /// Who asks.
-    pub viewer: Viewer,
-    /// Channels as objects, and what clients of workspace servers know agents by.
-    pub compat: bool,
+/// What of the roster is asked for; the payload of `network.agent.discover`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct RosterFilter {
+    /// Names of the sections; all if none.
+    pub include: Option<Vec<String>>,
+    /// A cursor; `include` names its section alone.
+    pub after: Option<String>,
+    /// At most so many rows of each section.
+    pub limit: Option<u64>,
+    /// Members of this role.
+    pub role: Option<String>,
+    /// Members that are there, or are not.
+    pub status: Option<String>,
+    /// Members with this capability.
+    pub capability: Option<String>,
+    /// Members whose address or description has this in it.
+    pub query: Option<String>,
+    /// Channels in full instead of their addresses.
+    #[serde(skip)]
+    pub full_channels: bool,
+}
+
+impl RosterFilter {
+    fn wants(&self, section: Section) -> bool {
+        self.include.as_ref().is_none_or(|names| names.iter().any(|name| name == section.as_str()))
+    }
 }
 
 fn bad(field: &str, what: &str) -> Fault {
@@ -110,72 +136,70 @@ fn profile_bytes(member: &Member) -> usize {
     profile.description.as_ref().map_or(0, String::len) + profile.capabilities.iter().map(String::len).sum::<usize>()
 }
 
-const SECTIONS: [&str; 5] = ["agents", "channels", "mods", "resources", "groups"];
-
 impl State {
-    /// The roster of sheet section 5, as far as this member may see it; `None` sees all (the operator).
-    pub fn discover(&self, live: &Live, viewer: Option<MemberId>, filter: &Value, now: Clock) -> Result<Value, Fault> {
-        let viewer = viewer.map_or(Viewer::Operator, Viewer::Member);
-        self.discovered(live, Asker { viewer, compat: false }, filter, now)
-    }
-
-    /// The roster: the first rows of each section, or those of one section after a cursor. Sections with more rows are in `next`, each
-    /// with the cursor to go on from.
-    pub fn discovered(&self, live: &Live, asker: Asker, filter: &Value, now: Clock) -> Result<Value, Fault> {
-        let include: Option<Vec<&str>> =
-            filter.get("include").and_then(Value::as_array).map(|l| l.iter().filter_map(Value::as_str).collect());
-        let after = filter.get("after").and_then(Value::as_str).filter(|text| !text.is_empty());
-        if after.is_some() && include.as_ref().is_none_or(|l| l.len() != 1) {
+    /// The roster of sheet section 5, as far as the viewer may see it: the first rows of each section, or those of one section after a
+    /// cursor. Sections with more rows are in `next`, each with the cursor to go on from.
+    pub fn discovered(&self, live: &Live, viewer: Viewer, filter: &RosterFilter, now: Clock) -> Result<Roster, Fault> {
+        let after = filter.after.as_deref().filter(|text| !text.is_empty());
+        if after.is_some() && filter.include.as_ref().is_none_or(|names| names.len() != 1) {
             return Err(bad("after", "is a cursor of one section: include names that section alone"));
         }
-        let budget = match filter.get("limit").filter(|limit| !limit.is_null()) {
+        let budget = match filter.limit {
             None => Budget::default(),
             Some(limit) => {
-                let rows = limit.as_u64().and_then(|n| usize::try_from(n).ok());
-                let rows = rows.filter(|n| (1..=limits::LIST_ROWS_MAX).contains(n));
+                let rows = usize::try_from(limit).ok().filter(|n| (1..=limits::LIST_ROWS_MAX).contains(n));
                 Budget::rows(rows.ok_or_else(|| bad("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?)
             }
         };
-        let (mut out, mut next) = (Map::new(), Map::new());
-        for section in SECTIONS.into_iter().filter(|part| include.as_ref().is_none_or(|l| l.contains(part))) {
-            let piece = match section {
-                "agents" => self.agents_listed(live, asker, filter, numbered(after)?, budget, now),
-                "channels" => self.channels_listed(asker, numbered(after)?, budget),
-                "mods" => {
-                    let enabled = self.book.mods.iter().filter(|m| m.enabled);
-                    Piece { rows: enabled.map(|m| json!(format!("mod/{}", m.name))).collect(), next: None }
+        let mut roster = Roster::default();
+        for section in Section::ALL.into_iter().filter(|section| filter.wants(*section)) {
+            let next = match section {
+                Section::Agents => {
+                    let piece = self.agents_listed(live, filter, numbered(after)?, budget, now);
+                    roster.agents = Some(piece.rows);
+                    piece.next
                 }
-                "resources" => self.resources_listed(asker.viewer, after, budget),
-                _ => self.groups_listed(after, budget),
+                Section::Channels => {
+                    let (rows, next) = self.channels_listed(viewer, filter.full_channels, numbered(after)?, budget);
+                    roster.channels = Some(rows);
+                    next
+                }
+                Section::Mods => {
+                    let enabled = self.book.mods.iter().filter(|m| m.enabled);
+                    roster.mods = Some(enabled.map(|m| format!("mod/{}", m.name)).collect());
+                    None
+                }
+                Section::Resources => {
+                    let piece = self.resources_listed(viewer, after, budget);
+                    roster.resources = Some(piece.rows);
+                    piece.next
+                }
+                Section::Groups => {
+                    let piece = self.groups_listed(after, budget);
+                    roster.groups = Some(piece.rows);
+                    piece.next
+                }
             };
-            out.insert(section.to_owned(), piece.rows.into());
-            if let Some(cursor) = piece.next {
-                next.insert(section.to_owned(), cursor.into());
-            }
+            roster.next.extend(next.map(|cursor| (section, cursor)));
         }
-        if !next.is_empty() {
-            out.insert("has_more".to_owned(), true.into());
-            out.insert("next".to_owned(), next.into());
-        }
-        Ok(Value::Object(out))
+        roster.has_more = !roster.next.is_empty();
+        Ok(roster)
     }
 
     fn agents_listed(
         &self,
         live: &Live,
-        asker: Asker,
-        filter: &Value,
+        filter: &RosterFilter,
         after: Option<MemberId>,
         budget: Budget,
         now: Clock,
-    ) -> Piece {
-        let text = |key: &str| filter.get(key).and_then(Value::as_str);
-        let (role, status, capability, query) = (text("role"), text("status"), text("capability"), text("query"));
+    ) -> Piece<MemberView> {
+        let RosterFilter { role, status, capability, query, .. } = filter;
         let passes = |id: MemberId, m: &Member| {
-            role.is_none_or(|r| m.role().as_str() == r)
-                && status.is_none_or(|s| self.status_text(live, id, now) == s)
-                && capability.is_none_or(|c| m.profile.capabilities.iter().any(|have| have == c))
-                && query.is_none_or(|q| {
+            role.as_deref().is_none_or(|r| m.role().as_str() == r)
+                && status.as_deref().is_none_or(|s| self.presence_of(live, id, now).as_str() == s)
+                && capability.as_ref().is_none_or(|c| m.profile.capabilities.contains(c))
+                && query.as_deref().is_none_or(|q| {
                     m.address.contains(q) || m.profile.description.as_deref().is_some_and(|d| d.contains(q))
                 })
         };
@@ -186,65 +210,64 @@ impl State {
             |(_, m)| if searches { profile_bytes(m) } else { 0 },
             |(id, _)| id.to_string(),
             |(id, m)| {
-                let entry = passes(*id, m).then(|| self.roster_entry(live, *id, now))?;
-                let entry = if asker.compat { as_compat(entry, m.name()) } else { entry };
+                let entry = passes(*id, m).then(|| self.member_view(live, *id, now))??;
                 Some((entry, profile_bytes(m)))
             },
         )
     }
 
-    fn channels_listed(&self, asker: Asker, after: Option<ChannelId>, budget: Budget) -> Piece {
-        if asker.compat {
-            return self.channel_entries(asker.viewer, after, budget);
-        }
-        Piece::of(
-            self.channels_seen(asker.viewer, after),
-            budget,
-            |_| 0,
-            |(id, _)| id.to_string(),
-            |(_, c)| Some((json!(format!("channel/{}", c.name)), c.name.len())),
-        )
-    }
-
-    /// Channels the viewer may know of, as objects.
-    pub fn channel_entries(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> Piece {
-        Piece::of(
-            self.channels_seen(viewer, after),
-            budget,
-            |_| 0,
-            |(id, _)| id.to_string(),
-            |(id, c)| Some((self.channel_entry(*id), c.title.len() + c.seated.len() * ADDRESS_BYTES)),
-        )
-    }
-
-    /// Channels the viewer may know of, in a form of the caller's.
-    pub fn channels_as(
+    fn channels_listed(
         &self,
         viewer: Viewer,
+        full: bool,
         after: Option<ChannelId>,
-        row: impl Fn(&crate::state::Channel) -> Value,
-    ) -> Piece {
+        budget: Budget,
+    ) -> (ChannelSection, Option<String>) {
+        if full {
+            let piece = self.channel_views(viewer, after, budget);
+            return (ChannelSection::Entries(piece.rows), piece.next);
+        }
+        let piece = Piece::of(
+            self.channels_seen(viewer, after),
+            budget,
+            |_| 0,
+            |(id, _)| id.to_string(),
+            |(_, c)| Some((format!("channel/{}", c.name), c.name.len())),
+        );
+        (ChannelSection::Addresses(piece.rows), piece.next)
+    }
+
+    /// A piece of the channels the viewer may know of.
+    pub fn channel_list(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> ChannelList {
+        let piece = self.channel_views(viewer, after, budget);
+        ChannelList { channels: piece.rows, has_more: piece.next.is_some(), next: piece.next }
+    }
+
+    fn channel_views(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> Piece<ChannelView> {
         Piece::of(
             self.channels_seen(viewer, after),
-            Budget::default(),
+            budget,
             |_| 0,
             |(id, _)| id.to_string(),
-            |(_, c)| Some((row(c), c.title.len() + c.seated.len() * ADDRESS_BYTES)),
+            |(id, c)| Some((self.channel_view(*id)?, c.title.len() + c.seated.len() * ADDRESS_BYTES)),
         )
     }
 
-    /// Members, in a form of the caller's; nothing for those that do not belong.
-    pub fn members_as(&self, after: Option<MemberId>, row: impl Fn(MemberId, &Member) -> Option<Value>) -> Piece {
+    /// The first agents of the network; people are not among them.
+    pub fn agent_views(&self, live: &Live, now: Clock) -> Piece<MemberView> {
         Piece::of(
-            self.roster_after(after),
+            self.roster_after(None),
             Budget::default(),
             |_| 0,
             |(id, _)| id.to_string(),
-            |(id, m)| Some((row(*id, m)?, profile_bytes(m))),
+            |(id, m)| {
+                let entry = (!m.is_human()).then(|| self.member_view(live, *id, now))??;
+                Some((entry, profile_bytes(m)))
+            },
         )
     }
 
-    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: Budget) -> Piece {
+    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: Budget) -> Piece<ResourceSummary> {
         let asker = match viewer {
             Viewer::Member(id) => Some(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
@@ -259,31 +282,20 @@ impl State {
             |_| ROW_BYTES,
             |r| r.address.to_string(),
             |r| {
-                let row = || json!({ "address": r.address, "owner": owner(r.owner), "type": r.kind.as_str() });
+                let row = || ResourceSummary { address: r.address.clone(), owner: owner(r.owner), kind: r.kind };
                 self.allows(r, asker, Operation::Read).then(|| (row(), r.address.len()))
             },
         )
     }
 
-    fn groups_listed(&self, after: Option<&str>, budget: Budget) -> Piece {
+    fn groups_listed(&self, after: Option<&str>, budget: Budget) -> Piece<String> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         Piece::of(
             self.book.groups.range::<str, _>((from, Bound::Unbounded)),
             budget,
             |_| 0,
             |(name, _)| name.to_string(),
-            |(name, _)| Some((json!(format!("group/{name}")), name.len())),
+            |(name, _)| Some((format!("group/{name}"), name.len())),
         )
     }
-}
-
-/// What clients of workspace servers know an agent by.
-fn as_compat(mut entry: Value, name: &str) -> Value {
-    if let Some(agent) = entry.as_object_mut() {
-        let seen = agent.get("last_seen_at").cloned().unwrap_or_default();
-        agent.insert("agent_name".into(), json!(name));
-        agent.insert("last_heartbeat_at".into(), seen);
-        agent.insert("enabled_skills".into(), json!([]));
-    }
-    entry
 }

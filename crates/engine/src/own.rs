@@ -15,6 +15,7 @@ use crate::server_events;
 use crate::state::{ChannelId, Member, MemberId, State, close, open};
 use rialto_model::address::Address;
 use rialto_model::network::Status;
+use rialto_model::view::{MeView, MemberView};
 use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Value, json};
 
@@ -273,19 +274,20 @@ pub(crate) fn leapt(state: &mut State, by: Millis) {
 
 impl State {
     /// A member as it sees itself: the roster's entry, and what it decided.
-    pub fn own_entry(&self, live: &Live, id: MemberId, now: Clock) -> Value {
-        let mut entry = self.roster_entry(live, id, now);
-        let (Some(m), Some(map)) = (self.member(id), entry.as_object_mut()) else { return entry };
+    pub fn me_view(&self, live: &Live, id: MemberId, now: Clock) -> Option<MeView> {
+        let m = self.member(id)?;
         let names = |ids: &mut dyn Iterator<Item = &ChannelId>| -> Vec<String> {
             ids.filter_map(|c| self.channel(*c)).map(|c| format!("channel/{}", c.name)).collect()
         };
-        map.insert("name".into(), json!(m.name()));
-        map.insert("former".into(), json!(m.former));
-        map.insert("channels".into(), json!(names(&mut m.seats.keys().filter(|c| m.sits_in(**c)))));
-        map.insert("muted".into(), json!(names(&mut m.muted.iter())));
-        map.extend(m.left.then(|| ("left".to_owned(), json!(true))));
-        map.entry("dnd").or_insert(Value::Bool(false));
-        map.insert("pending".into(), json!(self.pending_count(id)));
-        entry
+        let member = self.member_view(live, id, now)?;
+        Some(MeView {
+            member: MemberView { dnd: Some(m.quiet_until.is_some()), ..member },
+            name: m.name().into(),
+            former: m.former.clone(),
+            channels: names(&mut m.seats.keys().filter(|c| m.sits_in(**c))),
+            muted: names(&mut m.muted.iter()),
+            left: m.left,
+            pending: self.pending_count(id),
+        })
     }
 }

@@ -12,8 +12,9 @@ use crate::state::State;
 use rialto_model::access::{Permissions, Rule};
 use rialto_model::address::ResourceKind;
 use rialto_model::network::Preset;
+use rialto_model::view::AdminOutcome;
 use rialto_model::{Fault, Role};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 /// What a workspace made today has.
 pub const REVISION: u32 = 1;
@@ -40,9 +41,9 @@ pub(crate) fn revise(
     mods_chosen: bool,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     if !state.is_behind_its_profile() {
-        return Ok(json!({ "revision": state.book.profile_revision }));
+        return Ok(AdminOutcome::ProfileRevised { revision: state.book.profile_revision });
     }
     let mut list = state.book.mods.clone();
     for name in ADDED {
@@ -74,5 +75,5 @@ pub(crate) fn revise(
         fx.change(Change::ResourceSet { resource: state.book.next_resource, record: Box::new(record) });
     }
     fx.change(Change::ProfileRevised { revision: REVISION });
-    Ok(json!({ "revision": REVISION }))
+    Ok(AdminOutcome::ProfileRevised { revision: REVISION })
 }

@@ -13,6 +13,7 @@ use crate::record::Change;
 use crate::state::{Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::network::{Names, Preset, SessionBinding, Token};
+use rialto_model::view::{MemberSessions, MembersList, SessionView};
 use rialto_model::{ErrorCode, Fault, Role};
 use std::collections::BTreeSet;
 
@@ -201,27 +202,31 @@ impl State {
     }
 
     /// Members as the operator sees them: what each name is held by, and its sessions, without any secret.
-    pub fn credentials(&self, live: &Live, now: Clock) -> Vec<serde_json::Value> {
+    pub fn credentials(&self, live: &Live, now: Clock) -> MembersList {
         let wall = |steady: u64| now.wall.saturating_sub(now.steady.saturating_sub(steady));
         let members = self.roster().map(|(id, m)| {
-            let used = live.presence.get(id).map_or(m.used_at, |p| if p.streams > 0 { now.steady } else { p.last_call });
-            let sessions: Vec<serde_json::Value> = m
-                .sessions
-                .iter()
-                .map(|s| {
-                    serde_json::json!({
-                        "session": s.number, "created_at": s.created_at, "token": s.token, "role": m.role_in(s.number).as_str(),
-                        "invitation": s.invited.as_ref().map(|i| i.by.clone()),
-                    })
-                })
-                .collect();
-            serde_json::json!({
-                "address": m.address, "role": m.granted.as_str(), "owned": self.is_owned(m), "left": m.left,
-                "online": live.is_online(id, now), "last_seen_at": (used > 0).then(|| wall(used)), "former": m.former,
-                "verification": m.verification, "sessions": sessions,
-            })
+            let used =
+                live.presence.get(id).map_or(m.used_at, |p| if p.streams > 0 { now.steady } else { p.last_call });
+            let session = |s: &Session| SessionView {
+                session: s.number,
+                created_at: s.created_at,
+                token: s.token.as_deref().map(str::to_owned),
+                role: m.role_in(s.number),
+                invitation: s.invited.as_ref().map(|i| i.by.clone()),
+            };
+            MemberSessions {
+                address: m.address.clone(),
+                role: m.granted,
+                owned: self.is_owned(m),
+                left: m.left,
+                online: live.is_online(id, now),
+                last_seen_at: (used > 0).then(|| wall(used)),
+                former: m.former.clone(),
+                verification: m.verification,
+                sessions: m.sessions.iter().map(session).collect(),
+            }
         });
-        members.collect()
+        MembersList { members: members.collect() }
     }
 }
 

@@ -20,9 +20,9 @@ pub const PAYLOAD: Place = Place { code: ErrorCode::InvalidPayload, name: "paylo
 pub const BODY: Place = Place { code: ErrorCode::InvalidArgument, name: "" };
 
 impl Place {
-    /// The payload of an event whose mistakes have another code.
-    pub const fn payload(code: ErrorCode) -> Place {
-        Place { code, ..PAYLOAD }
+    /// A member of a request that is an object itself.
+    pub const fn member(name: &'static str) -> Place {
+        Place { name, ..BODY }
     }
 
     fn no_object(self) -> Fault {

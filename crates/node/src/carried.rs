@@ -135,8 +135,7 @@ impl Carried {
 
     /// A member is there: it counts as online for a minute.
     pub async fn seen(&self, address: &str) -> Result<(), Fault> {
-        let caller = self.caller(address, 0);
-        self.network.ask(|reply| Command::Touch { caller, reply }).await?.map(drop)
+        self.network.heartbeat(self.caller(address, 0)).await.map(drop)
     }
 
     /// Waits for the next news; none when the network is gone. Dropped it loses nothing.

@@ -7,17 +7,15 @@ use crate::modport::Asked;
 use crate::outbox::Outbox;
 use crate::outgoing::{Part, Signal};
 use crate::query::Query;
+use crate::task::read::TaskRead;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
 use rialto_engine::mods::external::Outcome;
-use rialto_engine::{
-    AckRequest, AdminOp, Caller, EventRecord, FactChange, FactPage, Filter, Latest, Page, UnitFilter, View, Viewer,
-    Wishes,
-};
+use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
 use rialto_model::network::Durability;
+use rialto_model::view::{AdminOutcome, MeView, RoomView};
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
-use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -264,29 +262,22 @@ pub(crate) enum Command {
         /// Who acts and from where; the node itself if nobody.
         by: Option<(Arc<Caller>, Option<String>)>,
         op: AdminOp,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<AdminOutcome, Fault>>,
     },
-    View {
-        caller: Arc<Caller>,
-        what: Look,
-        reply: oneshot::Sender<Result<Value, Fault>>,
-    },
+    /// Something is read in the task.
+    Read(TaskRead),
     /// A direct room of the caller: an existing one, or a new one.
     OpenRoom {
         caller: Arc<Caller>,
         peer: String,
         channel: Option<String>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<RoomView, Fault>>,
     },
     /// The caller changes something about itself.
     Own {
         caller: Arc<Caller>,
         wishes: Box<Wishes>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
-    },
-    Touch {
-        caller: Arc<Caller>,
-        reply: oneshot::Sender<Result<Value, Fault>>,
+        reply: oneshot::Sender<Result<MeView, Fault>>,
     },
     /// Flush acks, save a snapshot, stop.
     Stop {
@@ -329,156 +320,4 @@ pub struct StateAt {
     pub(crate) lsn: u64,
     /// The state.
     pub(crate) bytes: Vec<u8>,
-}
-
-/// Small reads answered inside the task.
-#[derive(Debug)]
-pub enum Look {
-    /// Roster of sheet section 5; compat gives objects for channels.
-    Discover {
-        /// Filters.
-        filter: Value,
-        /// Compat form.
-        compat: bool,
-    },
-    /// The public profile.
-    Profile,
-    /// The operator's alone.
-    Operator(Ledger),
-    /// The caller as it sees itself.
-    Me,
-    /// Channels the caller may know of: the first of them.
-    Channels,
-    /// Channels the caller may know of, a page.
-    ChannelPage {
-        /// After this one.
-        after: Option<u32>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// Threads of a channel, or of all the caller may see.
-    Threads {
-        /// Only this channel's.
-        channel: Option<String>,
-        /// After this place of the listing.
-        before: Option<rialto_engine::conversations::Place>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One thread.
-    Thread {
-        /// Its channel.
-        channel: String,
-        /// Its id.
-        thread: String,
-    },
-    /// Direct rooms of the caller.
-    Rooms {
-        /// After this place of the listing.
-        before: Option<rialto_engine::conversations::Place>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One direct room, by id.
-    Room(String),
-    /// Resources the caller may read.
-    Resources(Value),
-    /// One resource that the caller may read, with its content's place.
-    Resource {
-        /// Its address.
-        address: String,
-        /// A version of its content; the current one if none.
-        version: Option<u64>,
-    },
-    /// Whether the caller may write a resource, or make it.
-    MayWrite(String),
-    /// Whether the caller may bring content at all, in its own name or in one that it says later.
-    MayBring,
-    /// Files of a workspace that the caller may read.
-    Files(rialto_engine::resources::FileFilter),
-    /// One such file, by id, with its content's place.
-    File(String),
-    /// Whether an id of a file is taken.
-    HasFile(String),
-    /// Work units.
-    Works {
-        /// Which.
-        filter: Box<UnitFilter>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One work unit, by id.
-    Work(String),
-    /// One artifact of a unit, with its content's place.
-    Artifact {
-        /// The unit.
-        id: String,
-        /// The artifact.
-        artifact: String,
-    },
-    /// Positions of a unit's events.
-    WorkLog {
-        /// The unit.
-        id: String,
-        /// After this position.
-        after: Seq,
-        /// At most so many.
-        limit: usize,
-    },
-    /// With whom the caller has exchanged direct events: a piece of the members, after one of them.
-    Conversations {
-        /// After this member.
-        after: Option<u32>,
-    },
-    /// The workspace and what the caller may do to it, with its agents if they are asked for.
-    Workspace {
-        /// List its agents.
-        agents: bool,
-    },
-    /// Channels of the workspace, a piece after one of them.
-    WorkspaceChannels {
-        /// After this one.
-        after: Option<u32>,
-    },
-    /// One channel of the workspace.
-    WorkspaceChannel(String),
-    /// Invitations, of everybody or for one address.
-    Invitations(Option<String>),
-    /// Dead letters nobody has dealt with, the newest first; the operator's.
-    DeadLetters {
-        /// Of this event only.
-        seq: Option<Seq>,
-        /// Of this recipient only.
-        recipient: Option<String>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// What mod/analytics counted.
-    Analytics,
-    /// The ladder of an event.
-    Explain {
-        /// Its id.
-        id: String,
-        /// The event, if it was found.
-        record: Option<Arc<EventRecord>>,
-    },
-}
-
-/// What only the operator may look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ledger {
-    /// The network with its settings.
-    Network,
-    /// Tokens without their hashes.
-    Tokens,
-    /// Groups.
-    Groups,
-    /// The pipeline, with every setting of its mods.
-    Mods,
-    /// Dead letters, dealt with or not, without their events.
-    DeadLetters,
-    /// Members with their sessions, without their secrets.
-    Sessions,
-    /// Who managed the network, since a time and of one actor.
-    Audit(rialto_model::Millis, Option<String>),
 }

@@ -1,13 +1,16 @@
 //! Threads and direct rooms as members see them: summaries from the network's task, previews read outside it.
 
-use crate::command::{Command, Look};
+use crate::command::Command;
 use crate::network::Network;
 use crate::query::Query;
 use crate::session::Session;
+use crate::task::Task;
+use crate::task::read::ReadContext;
 use rialto_engine::EventRecord;
 use rialto_engine::conversations::Place;
+use rialto_model::view::{ConversationCounts, LatestEvent, RoomList, RoomView, ThreadList, ThreadRoot, ThreadView};
 use rialto_model::{Fault, Seq, limits};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,41 +47,55 @@ impl Session {
         channel: Option<String>,
         before: Option<&str>,
         limit: Option<i64>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<ThreadList, Fault> {
         let (before, limit) = self.listing(before, limit).await?;
-        let list = self.look(Look::Threads { channel, before, limit: limit + 1 }).await?;
-        self.network.listed(list, "threads", limit).await
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            task.engine.state.threads(by.viewer, channel.as_deref(), before, limit + 1)
+        };
+        let mut threads = self.view(read).await?;
+        let has_more = threads.len() > limit;
+        threads.truncate(limit);
+        let next = threads.last().filter(|_| has_more).map(|thread| cursor(&thread.counts, thread.number));
+        self.network.read_threads(&mut threads).await?;
+        Ok(ThreadList { threads, has_more, next })
     }
 
     /// One thread.
-    pub async fn thread(&self, channel: String, thread: String) -> Result<Value, Fault> {
-        self.network.with_texts(self.look(Look::Thread { channel, thread }).await?).await
+    pub async fn thread(&self, channel: String, thread: String) -> Result<ThreadView, Fault> {
+        let found = self.view(move |task, by| task.engine.state.thread(by.viewer, &channel, &thread)).await?;
+        let mut found = [found];
+        self.network.read_threads(&mut found).await?;
+        let [found] = found;
+        Ok(found)
     }
 
     /// Direct rooms of the caller, newest activity first, before a cursor.
-    pub async fn rooms(&self, before: Option<&str>, limit: Option<i64>) -> Result<Value, Fault> {
+    pub async fn rooms(&self, before: Option<&str>, limit: Option<i64>) -> Result<RoomList, Fault> {
         let (before, limit) = self.listing(before, limit).await?;
-        let list = self.look(Look::Rooms { before, limit: limit + 1 }).await?;
-        self.network.listed(list, "rooms", limit).await
+        let mut rooms = self.view(move |task, by| Ok(task.engine.state.rooms(by.viewer, before, limit + 1))).await?;
+        let has_more = rooms.len() > limit;
+        rooms.truncate(limit);
+        let next = rooms.last().filter(|_| has_more).map(|room| cursor(&room.counts, room.number));
+        self.network.read_rooms(&mut rooms).await?;
+        Ok(RoomList { rooms, has_more, next })
     }
 
     /// One room.
-    pub async fn room(&self, id: String) -> Result<Value, Fault> {
-        self.network.with_texts(self.look(Look::Room(id)).await?).await
+    pub async fn room(&self, id: String) -> Result<RoomView, Fault> {
+        self.network.with_text(self.view(move |task, by| task.room(by.viewer, &id)).await?).await
     }
 
     /// The caller's room with another member; made if there is none.
-    pub async fn open_room(&self, peer: String, channel: Option<String>) -> Result<Value, Fault> {
+    pub async fn open_room(&self, peer: String, channel: Option<String>) -> Result<RoomView, Fault> {
         let caller = self.caller.clone();
         let room = self.network.ask(|reply| Command::OpenRoom { caller, peer, channel, reply }).await??;
-        self.network.with_texts(room).await
+        self.network.with_text(room).await
     }
 
     /// Puts what only the network knows into a query: the room behind an id.
     pub async fn prepare(&self, query: &mut Query) -> Result<(), Fault> {
         if let Some(id) = query.room.take() {
-            let found = self.look(Look::Room(id)).await?;
-            query.filter.room = found.get("number").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+            query.filter.room = Some(self.view(move |task, by| task.room(by.viewer, &id)).await?.number);
         }
         Ok(())
     }
@@ -97,60 +114,68 @@ impl Session {
     }
 }
 
+/// The cursor behind a conversation of a listing.
+fn cursor(counts: &ConversationCounts, number: u32) -> String {
+    format!("{}.{number}", counts.last_seq.unwrap_or(0))
+}
+
+fn latest(record: &EventRecord) -> LatestEvent {
+    LatestEvent {
+        last_id: record.event.id().to_owned(),
+        last_message_preview: preview(record),
+        last_sender: record.event.source().to_owned(),
+    }
+}
+
 impl Network {
-    /// A page of at most `limit` entries, with the cursor behind it.
-    async fn listed(&self, list: Value, name: &str, limit: usize) -> Result<Value, Fault> {
-        let Value::Array(mut entries) = list else { return Ok(list) };
-        let has_more = entries.len() > limit;
-        entries.truncate(limit);
-        let place = |e: &Value| {
-            let number = e.get("number").and_then(Value::as_u64)?;
-            Some(format!("{}.{number}", e.get("last_seq").and_then(Value::as_u64).unwrap_or(0)))
-        };
-        let next = entries.last().and_then(place);
-        let entries = self.with_all_texts(entries).await?;
-        let mut out = Map::new();
-        out.insert(name.to_owned(), entries.into());
-        out.insert("has_more".to_owned(), has_more.into());
-        if let Some(next) = next.filter(|_| has_more) {
-            out.insert("next".to_owned(), next.into());
+    /// Puts into each thread what its first and its last event say.
+    async fn read_threads(&self, threads: &mut [ThreadView]) -> Result<(), Fault> {
+        let records = self.first_and_last(threads.iter().map(|thread| &thread.counts)).await?;
+        for thread in threads {
+            thread.root = thread.counts.first_seq.and_then(|seq| records.get(&seq)).map(|first| ThreadRoot {
+                root_id: first.event.id().to_owned(),
+                title: title(first),
+                opened_by: first.event.source().to_owned(),
+                opened_at: first.event.timestamp,
+            });
+            let last = thread.counts.last_seq.and_then(|seq| records.get(&seq));
+            thread.latest = last.map(|record| latest(record));
+            thread.last_activity_at = last.map(|record| record.event.timestamp);
         }
-        Ok(out.into())
+        Ok(())
     }
 
-    async fn with_texts(&self, entry: Value) -> Result<Value, Fault> {
-        Ok(self.with_all_texts(vec![entry]).await?.pop().unwrap_or_default())
+    /// Puts into each room what its last event says.
+    async fn read_rooms(&self, rooms: &mut [RoomView]) -> Result<(), Fault> {
+        let records = self.first_and_last(rooms.iter().map(|room| &room.counts)).await?;
+        for room in rooms {
+            if let Some(last) = room.counts.last_seq.and_then(|seq| records.get(&seq)) {
+                room.latest = Some(latest(last));
+                room.last_activity_at = last.event.timestamp;
+            }
+        }
+        Ok(())
     }
 
-    /// Reads the first and the last event of each entry and puts in what they say.
-    async fn with_all_texts(&self, mut entries: Vec<Value>) -> Result<Vec<Value>, Fault> {
-        let named = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_u64);
+    async fn with_text(&self, room: RoomView) -> Result<RoomView, Fault> {
+        let mut room = [room];
+        self.read_rooms(&mut room).await?;
+        let [room] = room;
+        Ok(room)
+    }
+
+    /// The first and the last event of each conversation, when they are committed.
+    async fn first_and_last(
+        &self,
+        conversations: impl Iterator<Item = &ConversationCounts>,
+    ) -> Result<BTreeMap<Seq, Arc<EventRecord>>, Fault> {
         let mut seqs: Vec<Seq> =
-            entries.iter().flat_map(|e| [named(e, "first_seq"), named(e, "last_seq")]).flatten().collect();
+            conversations.flat_map(|counts| [counts.first_seq, counts.last_seq]).flatten().collect();
         seqs.sort_unstable();
         seqs.dedup();
         self.committed(seqs.last().copied().unwrap_or(0)).await?;
         // Twice a page of events at most: what is not read in time has no preview.
         let (records, _) = self.read_some(seqs, limits::PAGE_BYTES_MAX).await?;
-        let records: BTreeMap<Seq, Arc<EventRecord>> = records.into_iter().map(|r| (r.event.seq, r)).collect();
-        for entry in &mut entries {
-            let first = named(entry, "first_seq").and_then(|seq| records.get(&seq));
-            let last = named(entry, "last_seq").and_then(|seq| records.get(&seq));
-            let Some(map) = entry.as_object_mut() else { continue };
-            map.remove("number");
-            if let Some(first) = first.filter(|_| map.contains_key("thread")) {
-                map.insert("root_id".into(), first.event.id().into());
-                map.insert("title".into(), json!(title(first)));
-                map.insert("opened_by".into(), first.event.source().into());
-                map.insert("opened_at".into(), first.event.timestamp.into());
-            }
-            if let Some(last) = last {
-                map.insert("last_id".into(), last.event.id().into());
-                map.insert("last_activity_at".into(), last.event.timestamp.into());
-                map.insert("last_message_preview".into(), json!(preview(last)));
-                map.insert("last_sender".into(), last.event.source().into());
-            }
-        }
-        Ok(entries)
+        Ok(records.into_iter().map(|r| (r.event.seq, r)).collect())
     }
 }

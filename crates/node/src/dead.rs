@@ -1,11 +1,14 @@
 //! Dead letters for the operator: listed with what is left of their events, sent again, put away.
 
-use crate::command::Look;
 use crate::network::Network;
 use crate::session::Session;
+use crate::task::Task;
+use crate::task::read::ReadContext;
 use rialto_engine::{AdminOp, EventRecord};
+use rialto_model::view::{
+    AdminOutcome, DeadLetterList, DeadLetterView, DroppedLetters, LetterEvent, LettersRetried, OpenLetter, RefusedRetry,
+};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,53 +32,56 @@ struct Chosen {
 
 impl Session {
     /// Dead letters that nobody has dealt with, the newest first.
-    pub async fn dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
+    pub async fn dead_letters(&self, which: &DeadLetters) -> Result<DeadLetterList, Fault> {
         let (mut page, events) = self.chosen_letters(&self.network.choose(which).await?).await?;
-        for letter in page.get_mut("dead_letters").and_then(Value::as_array_mut).into_iter().flatten() {
-            let event = letter.get("seq").and_then(Value::as_u64).and_then(|seq| events.get(&seq)).map(|r| &r.event);
-            if let Some(map) = letter.as_object_mut() {
-                map.insert("event_id".into(), json!(event.map(|e| e.id())));
-                map.insert("type".into(), json!(event.map(|e| e.kind())));
-                map.insert("source".into(), json!(event.map(|e| e.source())));
-                map.insert("target".into(), json!(event.map(|e| e.target())));
-            }
+        for letter in &mut page.dead_letters {
+            let Some(record) = events.get(&letter.letter.seq) else { continue };
+            letter.event = LetterEvent {
+                event_id: Some(record.event.id().to_owned()),
+                kind: Some(record.event.kind().to_owned()),
+                source: Some(record.event.source().to_owned()),
+                target: Some(record.event.target().to_owned()),
+            };
         }
         Ok(page)
     }
 
     /// Sends dead letters again, each for itself: what cannot be sent again is named with the reason. A choice of nothing is refused.
-    pub async fn retry_dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
+    pub async fn retry_dead_letters(&self, which: &DeadLetters) -> Result<LettersRetried, Fault> {
         let chosen = self.network.choose(which).await?;
         let (page, events) = self.chosen_letters(&chosen).await?;
-        let letters = page.get("dead_letters").and_then(Value::as_array).cloned().unwrap_or_default();
-        if letters.is_empty() && (chosen.seq.is_some() || chosen.recipient.is_some()) {
+        if page.dead_letters.is_empty() && (chosen.seq.is_some() || chosen.recipient.is_some()) {
             let text = "there is no such dead letter; `rialto dead list` shows those there are";
             return Err(Fault::new(ErrorCode::UnknownTarget, text));
         }
-        let (mut retried, mut refused) = (Vec::new(), Vec::new());
+        let mut done = LettersRetried { has_more: page.has_more, ..LettersRetried::default() };
         // The oldest first, so that they come in the order they were meant to.
-        for letter in letters.iter().rev() {
-            let seq = letter.get("seq").and_then(Value::as_u64).unwrap_or(0);
-            let recipient = letter.get("recipient").and_then(Value::as_str).unwrap_or_default().to_owned();
+        for OpenLetter { letter: DeadLetterView { seq, recipient, .. }, .. } in page.dead_letters.into_iter().rev() {
             let event = events.get(&seq).cloned();
-            let event_id = event.as_ref().map(|e| e.event.id().to_owned());
-            match self.network.admin(AdminOp::RetryDead(seq, recipient.clone(), event)).await {
-                Ok(done) => retried.push(done),
+            let event_id = event.as_ref().map(|record| record.event.id().to_owned());
+            match self.network.admin(AdminOp::RetryDead(seq, recipient.to_string(), event)).await {
+                Ok(AdminOutcome::Retried(letter)) => done.retried.push(letter),
+                Ok(_) => return Err(ErrorCode::Internal.into()),
                 Err(fault) => {
-                    let error = fault.payload(event_id.as_deref());
-                    refused.push(json!({ "event_id": event_id, "seq": seq, "recipient": recipient, "error": error }));
+                    let error = fault.view(event_id.as_deref());
+                    done.refused.push(RefusedRetry { event_id, seq, recipient, error });
                 }
             }
         }
-        Ok(json!({ "retried": retried, "refused": refused, "has_more": page.get("has_more") }))
+        Ok(done)
     }
 
-    async fn chosen_letters(&self, chosen: &Chosen) -> Result<(Value, BTreeMap<Seq, Arc<EventRecord>>), Fault> {
+    async fn chosen_letters(
+        &self,
+        chosen: &Chosen,
+    ) -> Result<(DeadLetterList, BTreeMap<Seq, Arc<EventRecord>>), Fault> {
         let (seq, recipient, limit) = (chosen.seq, chosen.recipient.clone(), chosen.limit);
-        let page = self.look(Look::DeadLetters { seq, recipient, limit }).await?;
-        let letters = page.get("dead_letters").and_then(Value::as_array).into_iter().flatten();
-        let kept = letters.filter(|letter| letter.get("kept") == Some(&Value::Bool(true)));
-        let mut seqs: Vec<Seq> = kept.filter_map(|letter| letter.get("seq")?.as_u64()).collect();
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            by.operator_only()?;
+            Ok(task.engine.state.dead_letter_list(seq, recipient.as_deref(), limit))
+        };
+        let page = self.view(read).await?;
+        let mut seqs: Vec<Seq> = page.dead_letters.iter().filter(|l| l.kept).map(|l| l.letter.seq).collect();
         seqs.sort_unstable();
         seqs.dedup();
         let events = self.network.read(seqs).await?.into_iter().map(|record| (record.event.seq, record)).collect();
@@ -85,9 +91,11 @@ impl Session {
 
 impl Network {
     /// Puts dead letters away.
-    pub async fn drop_dead_letters(&self, which: &DeadLetters) -> Result<Value, Fault> {
+    pub async fn drop_dead_letters(&self, which: &DeadLetters) -> Result<DroppedLetters, Fault> {
         let Chosen { seq, recipient, limit } = self.choose(which).await?;
-        self.admin(AdminOp::DropDead(seq, recipient, limit)).await
+        let outcome = self.admin(AdminOp::DropDead(seq, recipient, limit)).await?;
+        let AdminOutcome::Dropped(dropped) = outcome else { return Err(ErrorCode::Internal.into()) };
+        Ok(dropped)
     }
 
     async fn choose(&self, which: &DeadLetters) -> Result<Chosen, Fault> {

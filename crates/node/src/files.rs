@@ -1,11 +1,12 @@
 //! Files of a workspace: content on its way in before it is known who brings it, and files by their ids.
 
 use crate::blobs::{Staging, Upload};
-use crate::command::Look;
 use crate::session::Session;
+use crate::task::nouns::SeenFile;
 use rialto_engine::AdminOp;
 use rialto_engine::input::Content;
 use rialto_engine::resources::{FileFilter, file_address};
+use rialto_model::view::{FileList, FileView};
 use rialto_model::{ErrorCode, EventType, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 
@@ -26,8 +27,8 @@ pub struct NewFile {
 /// A file that may be read.
 #[derive(Debug, Clone)]
 pub struct FoundFile {
-    /// As workspace clients know it; its time is a stamp.
-    pub entry: Value,
+    /// As its readers see it.
+    pub entry: FileView,
     /// Its version.
     pub version: u64,
     /// Where its bytes are.
@@ -37,23 +38,24 @@ pub struct FoundFile {
 impl Session {
     /// Takes the content of a file in, at most [`limits::UPLOAD_BYTES_MAX`] of it, for somebody who may join here at least.
     pub async fn begin_file(&self) -> Result<Upload, Fault> {
-        let may = self.look(Look::MayBring).await?;
-        let number = |key: &str| may.get(key).and_then(Value::as_u64);
-        let member = number("member").and_then(|n| u32::try_from(n).ok()).unwrap_or(NOBODY);
+        let terms = self.view(|task, by| task.may_bring(by)).await?;
         let staging = Staging {
             size_max: limits::UPLOAD_BYTES_MAX,
-            ..Staging::new(self.network.number(), member, number("quota").unwrap_or(0))
+            ..Staging::new(self.network.number(), terms.member.unwrap_or(NOBODY), terms.quota)
         };
         Ok(self.network.handle.blobs.stage(staging).await?)
     }
 
     /// Keeps what was taken in as a file of the caller's, and gives the file. Where the network joins whoever speaks, this
     /// is speaking.
-    pub async fn keep_file(&self, mut upload: Upload, file: &NewFile) -> Result<Value, Fault> {
+    pub async fn keep_file(&self, mut upload: Upload, file: &NewFile) -> Result<FileView, Fault> {
         let id = self.free_file_id().await?;
         let address = file_address(&id, &file.name);
-        let asked = || self.look(Look::MayWrite(address.clone()));
-        let may = match asked().await {
+        let asked = || {
+            let address = address.clone();
+            self.view(move |task, by| task.may_write(by, &address))
+        };
+        let terms = match asked().await {
             Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.is_compat() => {
                 let ping = json!({ "type": EventType::Ping.as_str(), "target": "core", "payload": {} });
                 for answered in self.emit(ping.to_string().into()).await? {
@@ -63,8 +65,7 @@ impl Session {
             }
             answer => answer?,
         };
-        let member = may.get("member").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        upload.is_brought_by(member.ok_or(ErrorCode::NotAMember)?);
+        upload.is_brought_by(terms.member.ok_or(ErrorCode::NotAMember)?);
         let stored = upload.finish().await?;
         let mut payload = Map::new();
         payload.insert("address".into(), json!(address));
@@ -93,7 +94,8 @@ impl Session {
             let [a, b, c, d, ..] =
                 self.network.handle.host.secret().map_err(|_| Fault::from(ErrorCode::Internal))?.sha256();
             let id = format!("{a:02x}{b:02x}{c:02x}{d:02x}");
-            if self.look(Look::HasFile(id.clone())).await? == json!(false) {
+            let named = id.clone();
+            if !self.view(move |task, _| Ok(task.engine.state.has_file(&named))).await? {
                 return Ok(id);
             }
         }
@@ -101,30 +103,25 @@ impl Session {
 
     /// A file that the caller may read.
     pub async fn file(&self, id: &str) -> Result<FoundFile, Fault> {
-        let mut found = self.look(Look::File(id.to_owned())).await?;
-        let blob = found.get("blob").cloned().unwrap_or_default();
-        let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
-        let content = hash.zip(blob.get("size").and_then(Value::as_u64)).map(|(blob, size)| Content { blob, size });
-        Ok(FoundFile {
-            entry: found.get_mut("entry").map(Value::take).unwrap_or_default(),
-            version: found.get("version").and_then(Value::as_u64).unwrap_or(0),
-            content: content.ok_or(ErrorCode::Internal)?,
-        })
+        Ok(self.seen_file(id).await?.found)
+    }
+
+    async fn seen_file(&self, id: &str) -> Result<SeenFile, Fault> {
+        let id = id.to_owned();
+        self.view(move |task, by| task.file(by, &id)).await
     }
 
     /// Files the caller may read, the newest first.
-    pub async fn files(&self, filter: FileFilter) -> Result<Value, Fault> {
-        self.look(Look::Files(filter)).await
+    pub async fn files(&self, filter: FileFilter) -> Result<FileList, Fault> {
+        self.view(move |task, by| task.engine.state.files_seen(by.viewer, &filter)).await
     }
 
     /// Takes a file away: its owner does, and whoever manages the workspace without being a member.
     pub async fn delete_file(&self, id: &str) -> Result<(), Fault> {
-        let found = self.look(Look::File(id.to_owned())).await?;
-        let address = found.get("address").and_then(Value::as_str).unwrap_or_default();
-        let has = |key: &str| found.get(key).and_then(Value::as_bool) == Some(true);
-        match (has("is_member"), has("manages")) {
+        let SeenFile { address, is_member, arranges, .. } = self.seen_file(id).await?;
+        match (is_member, arranges) {
             (true, _) => self.told(EventType::ResourceUnregister, json!({ "address": address })).await,
-            (false, true) => self.network.admin(AdminOp::Unregister(address.to_owned())).await.map(drop),
+            (false, true) => self.network.admin(AdminOp::Unregister(address)).await.map(drop),
             (false, false) => Err(Fault::new(
                 ErrorCode::Unauthenticated,
                 "who deletes the file is not known: give its source, and show its session id as Bearer",

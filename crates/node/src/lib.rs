@@ -29,6 +29,7 @@ mod opening;
 mod order;
 pub mod outbox;
 pub mod outgoing;
+mod overview;
 mod profile;
 pub mod query;
 mod redaction;
@@ -67,8 +68,9 @@ pub use texts::Texts;
 pub use work::{FoundArtifact, Watched, WorkPage, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::{Accepted, Content};
+pub use rialto_engine::listing::RosterFilter;
 pub use rialto_engine::mods;
-pub use rialto_engine::resources::FileFilter;
+pub use rialto_engine::resources::{FileFilter, ResourceFilter};
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter, View,
     Viewer, Wishes,

@@ -1,10 +1,14 @@
 //! Lists that have no page on the wire: taken from the network's task in pieces, put together outside of it, and bounded as a whole.
 
-use crate::command::{Command, Look};
+use crate::command::Command;
 use crate::session::Session;
-use rialto_engine::{EventRecord, Filter};
+use crate::task::Task;
+use crate::task::read::ReadContext;
+use rialto_engine::listing::{Budget, RosterFilter};
+use rialto_engine::{ChannelId, EventRecord, Filter};
+use rialto_model::view::{ChannelList, ConversationList, ConversationView, LastMessage, Roster};
 use rialto_model::{Fault, Seq, limits};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,40 +18,43 @@ const CONVERSATIONS_MAX: usize = 500;
 impl Session {
     /// The roster (sheet section 5): up to [`limits::LIST_ROWS_MAX`] rows of each section. Where there are more, `has_more` says so and
     /// `next` names the section with the cursor to go on from.
-    pub async fn discover(&self, filter: &Value, compat: bool) -> Result<Value, Fault> {
-        let first = self.look(Look::Discover { filter: filter.clone(), compat }).await?;
-        let Value::Object(mut roster) = first else { return Ok(first) };
+    pub async fn discover(&self, filter: RosterFilter) -> Result<Roster, Fault> {
+        let mut roster = self.roster_piece(filter.clone()).await?;
         let mut bytes = 0;
-        let open = roster.remove("next").and_then(|next| next.as_object().cloned()).unwrap_or_default();
-        let mut rest = Map::new();
-        for (section, cursor) in open {
+        for (section, cursor) in std::mem::take(&mut roster.next) {
             let mut cursor = Some(cursor);
             while let Some(after) = cursor.take() {
-                let rows = roster.get(&section).and_then(Value::as_array).map_or(0, Vec::len);
+                let rows = roster.len_of(section);
                 if rows >= limits::LIST_ROWS_MAX || bytes >= limits::PAGE_BYTES_MAX {
-                    rest.insert(section.clone(), after);
+                    roster.next.insert(section, after);
                     break;
                 }
-                let mut wish = filter.as_object().cloned().unwrap_or_default();
-                wish.insert("include".into(), json!([section]));
-                wish.insert("after".into(), after);
-                wish.insert("limit".into(), json!(limits::LIST_ROWS_MAX - rows));
-                let mut piece = self.look(Look::Discover { filter: wish.into(), compat }).await?;
+                let rest = RosterFilter {
+                    include: Some(vec![section.as_str().to_owned()]),
+                    after: Some(after),
+                    limit: Some((limits::LIST_ROWS_MAX - rows) as u64),
+                    ..filter.clone()
+                };
+                let mut piece = self.roster_piece(rest).await?;
                 bytes += limits::LIST_BYTES_MAX;
-                cursor = piece.get_mut("next").and_then(|next| next.get_mut(&section)).map(Value::take);
-                if let (Some(Value::Array(have)), Some(Value::Array(more))) =
-                    (roster.get_mut(&section), piece.get_mut(&section))
-                {
-                    have.append(more);
-                }
+                cursor = piece.next.remove(&section);
+                roster.append(piece);
             }
         }
-        roster.remove("has_more");
-        if !rest.is_empty() {
-            roster.insert("has_more".into(), true.into());
-            roster.insert("next".into(), rest.into());
-        }
-        Ok(roster.into())
+        roster.has_more = !roster.next.is_empty();
+        Ok(roster)
+    }
+
+    async fn roster_piece(&self, filter: RosterFilter) -> Result<Roster, Fault> {
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            task.engine.state.discovered(&task.engine.live, by.viewer, &filter, by.now)
+        };
+        self.view(read).await
+    }
+
+    /// Channels the caller may know of, after one of them: a piece, of at most so many rows.
+    pub async fn channels(&self, after: Option<ChannelId>, limit: usize) -> Result<ChannelList, Fault> {
+        self.view(move |task, by| Ok(task.engine.state.channel_list(by.viewer, after, Budget::rows(limit)))).await
     }
 
     /// The newest event of each channel that passes the filter, of up to [`limits::LIST_ROWS_MAX`] channels, and whether there are more.
@@ -88,40 +95,35 @@ impl Session {
     }
 
     /// Direct conversations of the caller, the liveliest first, each with its last message.
-    pub async fn conversations(&self) -> Result<Value, Fault> {
-        let (mut list, mut own, mut after) = (Vec::new(), Value::Null, None);
-        loop {
-            let mut piece = self.look(Look::Conversations { after }).await?;
-            own = piece.get_mut("own").map(Value::take).unwrap_or(own);
-            if let Some(Value::Array(more)) = piece.get_mut("with") {
-                list.append(more);
-            }
-            after = piece.get("next").and_then(Value::as_u64).and_then(|next| u32::try_from(next).ok());
+    pub async fn conversations(&self) -> Result<ConversationList, Fault> {
+        let (mut list, mut after) = (Vec::new(), None);
+        let own = loop {
+            let piece = self.view(move |task, by| task.conversations(by, after)).await?;
+            list.extend(piece.with);
+            after = piece.next;
             if after.is_none() {
-                break;
+                break piece.own;
             }
-        }
-        let last = |with: &Value| with.get("last").and_then(Value::as_u64).unwrap_or(0);
-        list.sort_unstable_by_key(|with| std::cmp::Reverse(last(with)));
+        };
+        list.sort_unstable_by_key(|with| std::cmp::Reverse(with.last));
         let has_more = list.len() > CONVERSATIONS_MAX;
         list.truncate(CONVERSATIONS_MAX);
-        let (records, _) = self.network.read_some(list.iter().map(last).collect(), limits::PAGE_BYTES_MAX).await?;
+        let last = list.iter().map(|with| with.last).collect();
+        let (records, _) = self.network.read_some(last, limits::PAGE_BYTES_MAX).await?;
         let records: BTreeMap<Seq, Arc<EventRecord>> = records.into_iter().map(|r| (r.event.seq, r)).collect();
-        let shown = list.iter().filter_map(|with| {
-            let event = &records.get(&last(with))?.event;
+        let conversations = list.into_iter().filter_map(|with| {
+            let event = &records.get(&with.last)?.event;
             let payload: Value = serde_json::from_str(event.payload()).unwrap_or_default();
-            Some(json!({
-                "agents": [own, with.get("address")], "message_count": with.get("count"),
-                "last_message": {
-                    "content": payload.get("content").cloned().unwrap_or_default(), "sender": event.source(),
-                    "timestamp": event.timestamp,
+            Some(ConversationView {
+                agents: [own.clone(), with.address],
+                message_count: with.count,
+                last_message: LastMessage {
+                    content: payload.get("content").cloned().unwrap_or_default(),
+                    sender: event.source().to_owned(),
+                    timestamp: event.timestamp,
                 },
-            }))
+            })
         });
-        let mut out = json!({ "conversations": shown.collect::<Vec<_>>() });
-        if let (true, Some(map)) = (has_more, out.as_object_mut()) {
-            map.insert("has_more".into(), true.into());
-        }
-        Ok(out)
+        Ok(ConversationList { conversations: conversations.collect(), has_more })
     }
 }

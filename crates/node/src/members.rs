@@ -1,15 +1,14 @@
 //! Who is in a network.
 
 use crate::session::Session;
+use rialto_engine::listing::RosterFilter;
 use rialto_model::Fault;
-use serde_json::{Value, json};
+use rialto_model::view::MemberView;
 
 impl Session {
-    /// Addresses of the members that the caller may know of, in the order of joining.
-    pub async fn members(&self) -> Result<Vec<String>, Fault> {
-        let roster = self.discover(&json!({ "include": ["agents"] }), false).await?;
-        let members = roster.get("agents").and_then(Value::as_array).into_iter().flatten();
-        let address = |member: &Value| member.get("address").and_then(Value::as_str).map(str::to_owned);
-        Ok(members.filter_map(address).collect())
+    /// The members that the caller may know of, in the order of joining: up to [`rialto_model::limits::LIST_ROWS_MAX`].
+    pub async fn members(&self) -> Result<Vec<MemberView>, Fault> {
+        let filter = RosterFilter { include: Some(vec!["agents".to_owned()]), ..RosterFilter::default() };
+        Ok(self.discover(filter).await?.agents.unwrap_or_default())
     }
 }

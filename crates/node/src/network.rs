@@ -4,14 +4,16 @@ use crate::budget::{Account, Charge, EndsWhenCrowded, PAGE_IN_THE_MAKING_BYTES, 
 use crate::command::{Command, Located, StateAt, Whereabouts};
 use crate::directory::Directory;
 use crate::metrics::{Counters, ModCounters};
+use crate::task::Task;
 use crate::task::acks::find_stored;
+use crate::task::read::TaskRead;
 use crate::texts::Texts;
 use rialto_engine::credential::Strangers;
-use rialto_engine::{AdminOp, Caller, EventRecord};
+use rialto_engine::{AdminOp, Caller, Clock, EventRecord};
 use rialto_model::network::{Settings, Status};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, Fault, Seq, limits};
 use rialto_store::Store;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -237,6 +239,14 @@ impl Network {
         }
     }
 
+    /// Reads in the task of the network; the answer comes when everything it shows is committed.
+    pub(crate) async fn view<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Task, Clock) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.ask(|reply| Command::Read(TaskRead::new(reply, read))).await?
+    }
+
     /// Charges for large texts for as long as they wait to be decided; waits for room, and refuses them after a while.
     pub(crate) async fn counted(&self, texts: Texts) -> Result<Texts, Fault> {
         let bytes = texts.block().len();
@@ -358,7 +368,7 @@ impl Network {
     }
 
     /// An act of the node itself, or one that the caller has checked and recorded.
-    pub async fn admin(&self, op: AdminOp) -> Result<Value, Fault> {
+    pub async fn admin(&self, op: AdminOp) -> Result<AdminOutcome, Fault> {
         self.ask(|reply| Command::Admin { by: None, op, reply }).await?
     }
 

@@ -13,10 +13,10 @@ use rialto_engine::record::{Change, KIND_CHANGE, KIND_STATE};
 use rialto_engine::redaction::Copies;
 use rialto_engine::work::WorkAct;
 use rialto_engine::{AdminOp, EventRecord, Record};
+use rialto_model::view::{AdminOutcome, RedactionView};
 use rialto_model::{ErrorCode, Fault, Seq, hex};
 use rialto_store::search::SearchIndex;
 use rialto_store::{Class, EVENT_KIND, Lsn, RecordRef, Seqs, Store, StoreError};
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -38,7 +38,7 @@ fn unfinished(what: &dyn std::fmt::Display) -> Fault {
 
 impl Network {
     /// Redacts an event: a logged tombstone, its bytes and all copies of what it said overwritten, its search row removed.
-    pub async fn redact(&self, id: &str) -> Result<Value, Fault> {
+    pub async fn redact(&self, id: &str) -> Result<RedactionView, Fault> {
         let record = self.find(id).await?;
         let record =
             record.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here")))?;
@@ -46,7 +46,7 @@ impl Network {
     }
 
     /// Redacts an event, or finishes that.
-    pub(crate) async fn redact_event(&self, record: &EventRecord) -> Result<Value, Fault> {
+    pub(crate) async fn redact_event(&self, record: &EventRecord) -> Result<RedactionView, Fault> {
         let seq = record.event.seq;
         let mut copies = Copies::of(record);
         let mut contents = chunks_of(record);
@@ -55,8 +55,7 @@ impl Network {
         if self.handle.shared.has_owed.load(Ordering::Acquire) {
             copies = copies.with_emits();
         }
-        let resent = answer.get("copies").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64);
-        let mut others: BTreeSet<Seq> = resent.collect();
+        let mut others: BTreeSet<Seq> = answer.copies.iter().copied().collect();
         if !copies.is_empty() {
             let class = self.renew_snapshots().await?;
             let told = self.overwrite_copies(class, seq, copies.clone()).await?;
@@ -70,21 +69,22 @@ impl Network {
         for (seq, copies) in others.iter().map(|seq| (*seq, None)).chain([(seq, Some(copies))]) {
             self.erase_event(seq, copies).await?;
         }
-        if let Some(map) = answer.as_object_mut().filter(|_| !others.is_empty()) {
-            map.insert("copies".into(), json!(others));
-        }
+        answer.copies = others.into_iter().collect();
         Ok(answer)
     }
 
     /// Logs the tombstone, with changes that clear what the book copied. Adds the content that goes to `contents`.
-    async fn clear_copies(&self, seq: Seq, copies: &Copies, contents: &mut Vec<Content>) -> Result<Value, Fault> {
-        let Some((address, content)) = copies.content() else {
-            return self.admin(AdminOp::Redact(seq, Some(Box::new(copies.clone())))).await;
-        };
+    async fn clear_copies(
+        &self,
+        seq: Seq,
+        copies: &Copies,
+        contents: &mut Vec<Content>,
+    ) -> Result<RedactionView, Fault> {
+        let Some((address, content)) = copies.content() else { return self.log_tombstone(seq, copies.clone()).await };
         contents.push(content);
         let mut held = self.contents_holding(address, content).await?;
         if held.is_empty() {
-            return self.admin(AdminOp::Redact(seq, Some(Box::new(copies.clone())))).await;
+            return self.log_tombstone(seq, copies.clone()).await;
         }
         let (blobs, number) = (&self.handle.blobs, self.number());
         let empty = Blobs::stage(blobs, Staging::new(number, NOBODY, u64::MAX)).await?.finish().await?;
@@ -92,7 +92,7 @@ impl Network {
         for _ in 0..CONTENT_ROUNDS {
             contents.extend(&held);
             let copies = copies.clone().with_contents(held, empty);
-            let answer = self.admin(AdminOp::Redact(seq, Some(Box::new(copies)))).await?;
+            let answer = self.log_tombstone(seq, copies).await?;
             // Somebody may have appended to it meanwhile.
             held = self.contents_holding(address, content).await?;
             if held.is_empty() {
@@ -102,6 +102,12 @@ impl Network {
             }
         }
         Err(unfinished(&"the content was appended to all the time"))
+    }
+
+    async fn log_tombstone(&self, seq: Seq, copies: Copies) -> Result<RedactionView, Fault> {
+        let outcome = self.admin(AdminOp::Redact(seq, Some(Box::new(copies)))).await?;
+        let AdminOutcome::Redacted(redaction) = outcome else { return Err(ErrorCode::Internal.into()) };
+        Ok(redaction)
     }
 
     /// The contents of a resource that are this one or were made by appending to it.

@@ -1,14 +1,19 @@
 //! Resources as members see them: lists, content in and out, and calls that wait for their answer.
 
 use crate::blobs::{Download, Staging, Upload};
-use crate::command::{Answered, Look};
+use crate::command::Answered;
 use crate::network::Network;
 use crate::session::Session;
+use crate::task::Task;
+use crate::task::nouns::no_uploader;
+use crate::task::read::ReadContext;
+use crate::texts::Texts;
 use crate::work::{Watched, ends_work};
 use rialto_engine::EventRecord;
 use rialto_engine::input::Content;
-use rialto_model::{ErrorCode, Fault, hex};
-use serde_json::Value;
+use rialto_engine::resources::ResourceFilter;
+use rialto_model::view::{ResourceList, ResourceView};
+use rialto_model::{ErrorCode, Fault};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct FoundResource {
     /// As listings show it.
-    pub entry: Value,
+    pub entry: ResourceView,
     /// Its content, if the network keeps it.
     pub content: Option<Content>,
 }
@@ -32,45 +37,43 @@ pub struct Called {
 
 impl Session {
     /// Resources the caller may read.
-    pub async fn resources(&self, filter: Value) -> Result<Value, Fault> {
-        self.look(Look::Resources(filter)).await
+    pub async fn resources(&self, filter: ResourceFilter) -> Result<ResourceList, Fault> {
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            task.engine.state.resources(&task.engine.live, by.asker()?, &filter, by.now)
+        };
+        self.view(read).await
     }
 
     /// One resource, and where its content is.
     pub async fn resource(&self, address: &str, version: Option<u64>) -> Result<FoundResource, Fault> {
-        let mut found = self.look(Look::Resource { address: address.to_owned(), version }).await?;
-        let blob = found.get_mut("blob").map(Value::take).unwrap_or_default();
-        let entry = found.get_mut("entry").map(Value::take).unwrap_or_default();
-        let hash = blob.get("blob").and_then(Value::as_str).and_then(hex::hash);
-        let size = blob.get("size").and_then(Value::as_u64);
-        let content = hash.zip(size).map(|(blob, size)| Content { blob, size });
+        let address = address.to_owned();
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            task.engine.state.readable(&task.engine.live, by.asker()?, &address, version, by.now)
+        };
+        let (entry, content) = self.view(read).await?;
         Ok(FoundResource { entry, content })
     }
 
     /// Begins an upload of content that an event of the caller's will name.
     pub async fn stage(&self, expected: Option<u64>) -> Result<Upload, Fault> {
-        let may = self.look(Look::MayBring).await?;
-        let number = |key: &str| may.get(key).and_then(Value::as_u64);
-        let member = number("member").and_then(|n| u32::try_from(n).ok());
-        let member =
-            member.ok_or_else(|| Fault::new(ErrorCode::NotAMember, "only members may bring content: join first"))?;
-        let staging = Staging { expected, ..Staging::new(self.network.number(), member, number("quota").unwrap_or(0)) };
+        let terms = self.view(|task, by| task.may_bring(by)).await?;
+        let member = terms.member.ok_or_else(no_uploader)?;
+        let staging = Staging { expected, ..Staging::new(self.network.number(), member, terms.quota) };
         Ok(self.network.handle.blobs.stage(staging).await?)
     }
 
     /// Begins an upload for a resource that the caller may write, or that does not exist yet. Gives its version.
     pub async fn upload(&self, address: &str, expected: Option<u64>) -> Result<(Upload, Option<u64>), Fault> {
-        let may = self.look(Look::MayWrite(address.to_owned())).await?;
-        let number = |key: &str| may.get(key).and_then(Value::as_u64);
-        let member = number("member").and_then(|n| u32::try_from(n).ok()).ok_or(ErrorCode::NotAMember)?;
-        let quota = number("quota").unwrap_or(0);
-        let staging = Staging { expected, ..Staging::new(self.network.number(), member, quota) };
-        Ok((self.network.handle.blobs.stage(staging).await.map_err(Fault::from)?, number("version")))
+        let address = address.to_owned();
+        let terms = self.view(move |task, by| task.may_write(by, &address)).await?;
+        let member = terms.member.ok_or(ErrorCode::NotAMember)?;
+        let staging = Staging { expected, ..Staging::new(self.network.number(), member, terms.quota) };
+        Ok((self.network.handle.blobs.stage(staging).await.map_err(Fault::from)?, terms.version))
     }
 
     /// Sends a request and waits for what ends it: a result, an answer, an error, its time-out.
-    pub async fn call(&self, event: &Value) -> Result<Called, Fault> {
-        let answers = self.emit(event.to_string().into()).await?;
+    pub async fn call(&self, event: Texts) -> Result<Called, Fault> {
+        let answers = self.emit(event).await?;
         let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
         let result = answered.result.as_ref().ok().and_then(|accepted| accepted.result.as_ref());
         let unit = result.and_then(|r| r.get("work")?.get("id")?.as_str()).map(str::to_owned);

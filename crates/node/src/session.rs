@@ -4,16 +4,18 @@
 //! then. Its methods stand with their nouns (`work`, `files`, `resources`, `conversations`, …).
 //! Not here: wire forms of any protocol.
 
-use crate::command::{Answered, Command, Look, PageAnswer, Reply};
+use crate::command::{Answered, Command, PageAnswer, Reply};
 use crate::network::{Network, gone, numbered};
 use crate::outbox::Outbox;
+use crate::task::Task;
 use crate::task::acks::few_enough;
+use crate::task::read::ReadContext;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::{AckRequest, AdminOp, Caller, Filter, View, Wishes};
 use rialto_identity::Secret;
+use rialto_model::view::{AdminOutcome, Explanation, MeView};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A caller in a network. Cheap to clone; it holds nothing open, and a credential that ends is refused with the next use.
@@ -195,43 +197,50 @@ impl Session {
         }
     }
 
-    /// A small read inside the task.
-    pub async fn look(&self, what: Look) -> Result<Value, Fault> {
+    /// Reads in the task of the network, as the caller may see it.
+    pub(crate) async fn view<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Task, &ReadContext<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
         let caller = self.caller.clone();
-        self.network.ask(|reply| Command::View { caller, what, reply }).await?
+        self.network.view(move |task, now| task.read_for(&caller, now, read)).await
     }
 
     /// Explains an event, or its refusal, to who may ask; unknown to all others.
-    pub async fn explain(&self, id: &str) -> Result<Value, Fault> {
-        let record = self.network.find(id).await?;
-        self.look(Look::Explain { id: id.to_owned(), record }).await
+    pub async fn explain(&self, id: &str) -> Result<Explanation, Fault> {
+        let (id, record) = (id.to_owned(), self.network.find(id).await?);
+        self.view(move |task, by| task.explain(by.viewer, &id, record.as_deref())).await
     }
 
     /// The caller as it sees itself.
-    pub async fn me(&self) -> Result<Value, Fault> {
-        self.look(Look::Me).await
+    pub async fn me(&self) -> Result<MeView, Fault> {
+        self.view(|task, by| task.me(by)).await
     }
 
     /// Changes something about the caller; gives what [`Session::me`] gives from then on.
-    pub async fn change_me(&self, wishes: Wishes) -> Result<Value, Fault> {
+    pub async fn change_me(&self, wishes: Wishes) -> Result<MeView, Fault> {
         let (caller, wishes) = (self.caller.clone(), Box::new(wishes));
         self.network.ask(|reply| Command::Own { caller, wishes, reply }).await?
     }
 
-    /// A heartbeat.
-    pub async fn heartbeat(&self) -> Result<Value, Fault> {
-        let caller = self.caller.clone();
-        self.network.ask(|reply| Command::Touch { caller, reply }).await?
+    /// A heartbeat; gives the address of the member it is of.
+    pub async fn heartbeat(&self) -> Result<Box<str>, Fault> {
+        self.network.heartbeat(self.caller.clone()).await
     }
 
     /// An act of this caller, which may not be its to do; it is recorded who did it, and from where.
-    pub async fn act(&self, from: Option<String>, op: AdminOp) -> Result<Value, Fault> {
+    pub async fn act(&self, from: Option<String>, op: AdminOp) -> Result<AdminOutcome, Fault> {
         let by = Some((self.caller.clone(), from));
         self.network.ask(|reply| Command::Admin { by, op, reply }).await?
     }
 }
 
 impl Network {
+    /// Counts a call as presence of the member that calls; gives its address.
+    pub(crate) async fn heartbeat(&self, caller: Arc<Caller>) -> Result<Box<str>, Fault> {
+        self.view(move |task, now| task.heartbeat(&caller, now)).await
+    }
+
     /// The network for a caller. Nothing is looked at yet: every method of the session finds out what the caller may do.
     pub fn session(&self, caller: &Arc<Caller>) -> Session {
         Session { network: self.clone(), caller: caller.clone(), opened: None }

@@ -13,12 +13,12 @@ pub use intake::too_much_at_once;
 pub(crate) mod load;
 mod look;
 mod named;
-mod nouns;
+pub(crate) mod nouns;
 mod owed;
 mod pages;
 mod park;
+pub(crate) mod read;
 mod recover;
-mod workspace;
 
 use crate::blobs::Blobs;
 use crate::budget::Charge;
@@ -35,6 +35,7 @@ use crate::texts::Texts;
 use checks::Checks;
 use named::BlobChanges;
 use park::{Given, Lane, Source};
+use read::PendingAnswer;
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
 use rialto_engine::{
@@ -43,7 +44,6 @@ use rialto_engine::{
 use rialto_model::event::Beginning;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -69,7 +69,7 @@ type Opened = (u64, Joined, Outbox);
 enum Then {
     Answers(Reply, Vec<Answered>, Vec<Opened>),
     Count(oneshot::Sender<Result<u64, Fault>>, u64),
-    Value(oneshot::Sender<Result<Value, Fault>>, Result<Value, Fault>),
+    Pending(PendingAnswer),
     Page(oneshot::Sender<Result<PageAnswer, Fault>>, Result<PageAnswer, Fault>),
     Latest(oneshot::Sender<Result<Latest, Fault>>, Result<Latest, Fault>),
     Changed(oneshot::Sender<Result<bool, Fault>>, bool),
@@ -347,7 +347,7 @@ impl Task {
     }
 
     fn other(&mut self, command: Command, now: Clock) {
-        if let Command::Page { caller, .. } | Command::View { caller, .. } | Command::Latest { caller, .. } = &command {
+        if let Command::Page { caller, .. } | Command::Latest { caller, .. } = &command {
             self.token_shown(caller.bearer.as_ref(), now);
         }
         match command {
@@ -428,23 +428,13 @@ impl Task {
                 };
                 let result = self.decided(result);
                 self.urgent = true;
-                self.then.push(Then::Value(reply, result));
+                self.then.push(Then::Pending(PendingAnswer::new(reply, result)));
             }
-            Command::View { caller, what, reply } => {
-                let answer = self.look(&caller, what, now);
-                self.answer_read(Then::Value(reply, answer), now);
-            }
+            Command::Read(read) => self.answer_task_read(read, now),
             Command::OpenRoom { caller, peer, channel, reply } => {
                 self.open_room(&caller, &peer, channel.as_deref(), reply, now);
             }
             Command::Own { caller, wishes, reply } => self.change_own(&caller, &wishes, reply, now),
-            Command::Touch { caller, reply } => {
-                let result = self.member_of(&caller, now).map(|id| {
-                    let m = self.engine.state.member(id);
-                    serde_json::json!({ "agent_name": m.map(rialto_engine::state::Member::name), "address": m.map(|m| m.address.clone()), "status": "online" })
-                });
-                self.answer_read(Then::Value(reply, result), now);
-            }
             Command::Hash { reply } => {
                 self.hashes.push(reply);
             }

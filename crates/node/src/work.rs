@@ -1,15 +1,16 @@
 //! Work units as their sides see them: lists, one unit, and watching it to its end.
 
-use crate::command::Look;
 use crate::follow::Commits;
 use crate::network::Network;
 use crate::query::Query;
 use crate::session::Session;
+use crate::task::Task;
+use crate::task::read::ReadContext;
 use rialto_engine::input::Content;
 use rialto_engine::work::WorkAct;
 use rialto_engine::{EventRecord, UnitFilter};
+use rialto_model::view::{WorkList, WorkView};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState, limits};
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const PAGE: usize = 64;
 #[derive(Debug, Clone)]
 pub enum Watched {
     /// The unit when the watch began.
-    Snapshot(Value),
+    Snapshot(Box<WorkView>),
     /// What happened since.
     Event(Arc<EventRecord>),
 }
@@ -34,7 +35,7 @@ pub struct WorkWatch {
     session: Session,
     id: String,
     commits: Commits,
-    snapshot: Option<Value>,
+    snapshot: Option<Box<WorkView>>,
     cursor: Seq,
     ready: std::collections::VecDeque<Arc<EventRecord>>,
     ended: bool,
@@ -49,15 +50,6 @@ pub struct WorkPage {
     pub has_more: bool,
     /// The unit ended with the last of them, or before.
     pub ended: bool,
-}
-
-/// The position of the unit's last event.
-fn last_seq(unit: &Value) -> Seq {
-    unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn is_over(unit: &Value) -> bool {
-    unit.get("state").and_then(Value::as_str).and_then(WorkState::from_wire).is_none_or(WorkState::is_terminal)
 }
 
 /// An artifact that is kept as content.
@@ -90,41 +82,37 @@ pub fn opens_work(record: &EventRecord) -> bool {
 
 impl Session {
     /// Units the caller may see, newest first. `next` is what `before` of the following page is.
-    pub async fn works(&self, filter: UnitFilter, limit: Option<i64>) -> Result<Value, Fault> {
+    pub async fn works(&self, filter: UnitFilter, limit: Option<i64>) -> Result<WorkList, Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
-        let list = self.look(Look::Works { filter: Box::new(filter), limit }).await?;
-        let last = list.get("works").and_then(Value::as_array).into_iter().flatten();
-        let newest = last.filter_map(|unit| unit.get("last_seq")?.as_u64()).max().unwrap_or(0);
-        self.network.committed(newest).await?;
+        let read = move |task: &mut Task, by: &ReadContext<'_>| {
+            let engine = &task.engine;
+            Ok(engine.state.unit_list(&engine.live, by.viewer, &filter, limit, by.now))
+        };
+        let list = self.view(read).await?;
+        self.network.committed(list.works.iter().map(|unit| unit.last_seq).max().unwrap_or(0)).await?;
         Ok(list)
     }
 
     /// One unit by its id, or by the name the caller gave it.
-    pub async fn work(&self, id: &str) -> Result<Value, Fault> {
-        let unit = self.look(Look::Work(id.to_owned())).await?;
-        self.network.committed(last_seq(&unit)).await?;
+    pub async fn work(&self, id: &str) -> Result<WorkView, Fault> {
+        let id = id.to_owned();
+        let unit = self.view(move |task, by| task.work(by, &id)).await?;
+        self.network.committed(unit.last_seq).await?;
         Ok(unit)
     }
 
     /// An artifact that is kept as content, for whoever may see its unit.
     pub async fn artifact(&self, id: &str, artifact: &str) -> Result<FoundArtifact, Fault> {
-        let look = Look::Artifact { id: id.to_owned(), artifact: artifact.to_owned() };
-        let found = self.look(look).await?;
-        self.network.committed(last_seq(&found)).await?;
-        let text = |key: &str| found.get(key).and_then(Value::as_str).map(str::to_owned);
-        let blobs = found.get("blobs").cloned().unwrap_or_default();
-        Ok(FoundArtifact {
-            name: text("name"),
-            content_type: text("content_type"),
-            seq: found.get("seq").and_then(Value::as_u64).unwrap_or(0),
-            contents: serde_json::from_value(blobs).map_err(|_| Fault::from(ErrorCode::Internal))?,
-        })
+        let (id, artifact) = (id.to_owned(), artifact.to_owned());
+        let (found, last_seq) = self.view(move |task, by| task.artifact(by.viewer, &id, &artifact)).await?;
+        self.network.committed(last_seq).await?;
+        Ok(found)
     }
 
     /// Events of a unit after a position, oldest first: at most `limit`, and no more than a page of bytes.
     pub async fn work_page(&self, id: &str, after: Seq, limit: usize) -> Result<WorkPage, Fault> {
-        let found = self.look(Look::WorkLog { id: id.to_owned(), after, limit: limit + 1 }).await?;
-        let mut seqs: Vec<Seq> = found.as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        let named = id.to_owned();
+        let mut seqs = self.view(move |task, by| task.work_log(by.viewer, &named, after, limit + 1)).await?;
         let longer = seqs.len() > limit;
         seqs.truncate(limit);
         let count = seqs.len();
@@ -135,7 +123,7 @@ impl Session {
             // Nothing is behind the position; the event that ends the unit may be before it.
             None => {
                 let unit = self.work(id).await?;
-                last_seq(&unit) <= after && is_over(&unit)
+                unit.last_seq <= after && unit.state.is_terminal()
             }
         };
         Ok(WorkPage { events, has_more, ended })
@@ -155,15 +143,14 @@ impl Session {
         // Taken before the look: whatever commits after it is news.
         let commits = Commits::of(&self.network);
         let unit = self.work(id).await?;
-        let last = last_seq(&unit);
-        let cursor = after.unwrap_or(last);
+        let cursor = after.unwrap_or(unit.last_seq);
         Ok(WorkWatch {
             session: self.clone(),
-            id: unit.get("id").and_then(Value::as_str).unwrap_or(id).to_owned(),
+            id: unit.id.to_string(),
             commits,
             cursor,
-            ended: is_over(&unit) && cursor >= last,
-            snapshot: after.is_none().then_some(unit),
+            ended: unit.state.is_terminal() && cursor >= unit.last_seq,
+            snapshot: after.is_none().then(|| Box::new(unit)),
             ready: std::collections::VecDeque::new(),
         })
     }

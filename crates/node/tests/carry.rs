@@ -12,10 +12,10 @@ use rialto_model::limits::{CARRIED_MEMBERS_MAX, CARRIED_UNACKED_MAX, CARRIED_WIN
 use rialto_model::network::{Policy, Preset, Token};
 use rialto_model::{ErrorCode, FaceName};
 use rialto_node::clock::DrivenClock;
-use rialto_node::command::Look;
 use rialto_node::identity::sha256;
 use rialto_node::{
-    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, Dialect, Host, Network, Node, Outsider, Parts,
+    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, DeadLetters, Dialect, Host, Network, Node, Outsider, Parts,
+    RosterFilter,
 };
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
@@ -81,9 +81,8 @@ async fn mail(carried: &mut Carried) -> (String, Vec<(u64, u32)>) {
 }
 
 async fn roster(network: &Network) -> Vec<Value> {
-    let look = Look::Discover { filter: json!({}), compat: false };
-    let found = network.session(&operator()).look(look).await.unwrap();
-    found["agents"].as_array().unwrap().clone()
+    let found = network.session(&operator()).discover(RosterFilter::default()).await.unwrap();
+    found.agents.unwrap().into_iter().map(|member| json!(member)).collect()
 }
 
 #[tokio::test]
@@ -198,16 +197,14 @@ async fn mail_dies_by_its_time_with_a_dead_letter() {
         loop {
             clock.pass(1_000);
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let look = Look::DeadLetters { seq: None, recipient: None, limit: 10 };
-            let found = network.session(&operator()).look(look).await.unwrap();
-            let list = found["dead_letters"].as_array().unwrap().clone();
+            let list = network.session(&operator()).dead_letters(&DeadLetters::default()).await.unwrap().dead_letters;
             if !list.is_empty() {
                 return list;
             }
         }
     });
     let letters = letters.await.unwrap();
-    assert_eq!((&letters[0]["seq"], &letters[0]["recipient"]), (&json!(seq), &json!("agent:peer")));
+    assert_eq!((letters[0].letter.seq, letters[0].letter.recipient.as_ref()), (seq, "agent:peer"));
     let mut carried = network.carry(agh()).await.unwrap();
     let live = say(&network, &alice, "agent:peer", 1).await;
     assert_eq!(mail(&mut carried).await.1, [(live, 1)]);

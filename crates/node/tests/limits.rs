@@ -3,7 +3,6 @@
 
 use rialto_model::network::{Delivery, Preset};
 use rialto_model::{ErrorCode, limits};
-use rialto_node::command::Look;
 use rialto_node::{Answered, Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
@@ -75,7 +74,7 @@ async fn inputs_beyond_input_queue_max_are_refused() {
     // Nothing is awaited in between, so the network's task cannot take any of them.
     let (caller, asked) = (operator(), limits::INPUT_QUEUE_MAX + 1);
     let session = network.session(&caller);
-    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(session.look(Look::Profile))).collect();
+    let mut asks: Vec<_> = (0..asked).map(|_| Box::pin(session.profile())).collect();
     let mut refused = 0;
     for ask in &mut asks {
         if let std::task::Poll::Ready(Err(fault)) = futures_poll(ask.as_mut()) {

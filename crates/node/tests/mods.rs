@@ -393,8 +393,8 @@ async fn a_guests_first_event_waits_and_joins_it() {
     assert_eq!(check["event"]["source"], json!("openagents:guest"));
     server.verdict(&check["ticket"], json!({ "verdict": "reject" })).await;
     assert_eq!(first.await.unwrap(), Err("rejected".to_owned()));
-    let roster = network.session(&operator()).look(rialto_node::command::Look::Profile).await.unwrap();
-    assert_eq!(roster["agents_online"], json!(1), "nobody joins with what was refused");
+    let profile = network.session(&operator()).profile().await.unwrap();
+    assert_eq!(profile.agents_online, 1, "nobody joins with what was refused");
     let second = sending("g2");
     let ticket = loop {
         if let Heard::Check(check) = server.next().await {
@@ -611,11 +611,8 @@ async fn what_waits_is_not_kept_and_the_mod_is() {
     drop(node);
     let node = Node::over(open(&disk), None, false).await.unwrap();
     let network = node.default_network().unwrap();
-    let mods = network
-        .session(&operator())
-        .look(rialto_node::command::Look::Operator(rialto_node::command::Ledger::Mods))
-        .await;
-    assert!(mods.unwrap().to_string().contains("mod/p"), "loaded as before");
+    let loaded = network.session(&operator()).mods().await.unwrap();
+    assert!(loaded.mods.iter().any(|m| m.address == "mod/p"), "loaded as before");
     let mut alice = Stream::of(&network, "agent:alice").await;
     alice.send(&[note("a1", "core")]).await;
     assert_eq!(alice.next().await, refused("a1", "mod_failed"), "a guard without its process refuses");

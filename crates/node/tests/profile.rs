@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::Preset;
-use rialto_node::command::{Ledger, Look};
 use rialto_node::{AdminOp, Answered, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, identity::sha256};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -29,9 +28,8 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
 }
 
 async fn mods(network: &Network) -> String {
-    let listed = network.session(&operator()).look(Look::Operator(Ledger::Mods)).await.unwrap();
-    let names = listed["mods"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap());
-    names.collect::<Vec<_>>().join(" ")
+    let listed = network.session(&operator()).mods().await.unwrap();
+    listed.mods.iter().map(|m| m.name.as_ref()).collect::<Vec<_>>().join(" ")
 }
 
 async fn text(network: &Network, caller: &Arc<Caller>) -> Option<String> {
@@ -77,7 +75,7 @@ async fn a_workspace_begins_with_its_mods_and_a_context_that_masters_write() {
 
     let master = join(&network, "agent:first").await;
     let member = join(&network, "agent:second").await;
-    let found = network.session(&member).resource(SKILL, None).await.unwrap().entry;
+    let found = json!(network.session(&member).resource(SKILL, None).await.unwrap().entry);
     let expected = json!({
         "address": SKILL, "type": "context", "owner": "core", "version": 1, "backing": "network",
         "content_type": "text/markdown", "your_permissions": ["read"],

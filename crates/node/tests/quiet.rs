@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::Preset;
+use rialto_model::view::MeView;
 use rialto_node::identity::sha256;
 use rialto_node::{
     Caller, CreateNetwork, Dialect, Filter, Inbox, Network, Node, Out, Outbox, Query, View, Wishes, outbox,
@@ -100,7 +101,7 @@ async fn say(stream: &mut Stream, target: &str) -> u64 {
     answers.into_iter().next().unwrap().result.unwrap().seq.unwrap()
 }
 
-async fn change(stream: &Stream, wishes: Value) -> Value {
+async fn change(stream: &Stream, wishes: Value) -> MeView {
     stream.network.session(&stream.caller).change_me(Wishes::from_json(&wishes).unwrap()).await.unwrap()
 }
 
@@ -126,7 +127,7 @@ async fn mail_waits_while_a_member_is_not_to_be_disturbed() {
     let before = say(&mut alice, "agent:bob").await;
     assert_eq!(bob.pushed(1).await, [before]);
     let me = change(&bob, json!({ "dnd": true })).await;
-    assert_eq!((&me["dnd"], &me["address"]), (&json!(true), &json!("agent:bob")));
+    assert_eq!((me.member.dnd, me.member.address.as_ref()), (Some(true), "agent:bob"));
     let waiting = [say(&mut alice, "agent:bob").await, say(&mut alice, "agent:broadcast").await];
     let signal = json!({ "type": "app.typing", "target": "agent:bob", "metadata": { "ephemeral": true } });
     network.session(&alice.caller).emit(signal.to_string().into()).await.unwrap();
@@ -134,16 +135,13 @@ async fn mail_waits_while_a_member_is_not_to_be_disturbed() {
     // It gets what it asks for; a reader that is sent what comes waits, too.
     assert_eq!(poll(&bob, false).await, [before, waiting[0], waiting[1]]);
     assert_eq!(poll(&bob, true).await, [0; 0]);
-    let rung = |explained: &Value| explained["recipients"][0]["rung"].clone();
     // Another stream of the same member is quiet from its start.
     let mut again = Stream::join(&network, "agent:bob").await;
     assert_eq!(again.disturbed().await.0, [0; 0]);
     change(&again, json!({ "dnd": false })).await;
     assert_eq!(again.pushed(3).await, [before, waiting[0], waiting[1]], "oldest first");
-    assert_eq!(
-        rung(&network.session(&alice.caller).explain(&format!("seq:{}", waiting[0])).await.unwrap()),
-        "delivered"
-    );
+    let explained = network.session(&alice.caller).explain(&format!("seq:{}", waiting[0])).await.unwrap();
+    assert_eq!(json!(explained)["recipients"][0]["rung"], "delivered");
     let after = say(&mut alice, "agent:bob").await;
     assert_eq!(again.pushed(1).await, [after]);
     first.stop().await;
@@ -162,12 +160,12 @@ async fn quiet_time_outlives_a_restart_and_ends_by_itself() {
     let second = node(&disk).await;
     let network = second.network("main").unwrap();
     let mut bob = Stream::join(&network, "agent:bob").await;
-    assert_eq!(network.session(&bob.caller).me().await.unwrap()["dnd"], true);
+    assert_eq!(network.session(&bob.caller).me().await.unwrap().member.dnd, Some(true));
     assert_eq!(bob.disturbed().await.0, [0; 0]);
     // Now nobody says so: time alone lets the mail through.
     change(&bob, json!({ "dnd": 500 })).await;
     assert_eq!(bob.pushed(1).await, [seq]);
-    assert_eq!(network.session(&bob.caller).me().await.unwrap()["dnd"], false);
+    assert_eq!(network.session(&bob.caller).me().await.unwrap().member.dnd, Some(false));
     second.stop().await;
 }
 
@@ -201,7 +199,7 @@ async fn a_stream_goes_on_under_a_new_name() {
         answers.into_iter().next().unwrap().result.unwrap()
     };
     let once = emit("k1").await.seq;
-    assert_eq!(change(&bob, json!({ "name": "bert" })).await["address"], "agent:bert");
+    assert_eq!(change(&bob, json!({ "name": "bert" })).await.member.address.as_ref(), "agent:bert");
     let again = emit("k1").await;
     assert_eq!((again.seq, again.duplicate), (once, true), "a key is good after a rename, too");
     assert_eq!(alice.pushed(1).await, [once.unwrap()]);

@@ -3,7 +3,6 @@
 
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, limits};
-use rialto_node::command::Look;
 use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, Query, View, outbox};
 use rialto_store::disk::fault::{Call, FaultDisk};
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
@@ -89,8 +88,8 @@ fn note(id: &str, target: &str) -> Value {
     json!({ "id": id, "type": "app.note", "target": target })
 }
 
-async fn online(network: &Network) -> Value {
-    network.session(&operator()).look(Look::Profile).await.unwrap()["agents_online"].clone()
+async fn online(network: &Network) -> usize {
+    network.session(&operator()).profile().await.unwrap().agents_online
 }
 
 #[tokio::test]

@@ -162,10 +162,11 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
     // A cursor, an explanation, a list of conversations.
     let after = Query { after: Some(ids[9].clone()), ..inbox() };
     assert_eq!(network.session(&bob).query(&after).await.unwrap().events.len(), 10);
-    assert_eq!(network.session(&bob).explain(&ids[0]).await.unwrap()["event_id"], json!(ids[0]));
+    let explained = network.session(&bob).explain(&ids[0]).await.unwrap();
+    assert_eq!(json!(explained)["event_id"], json!(ids[0]));
     let list = network.session(&bob).conversations().await.unwrap();
-    assert_eq!(list["conversations"][0]["last_message"]["content"], "n19");
-    assert_eq!(list["conversations"][0]["message_count"], 20);
+    assert_eq!(list.conversations[0].last_message.content, "n19");
+    assert_eq!(list.conversations[0].message_count, 20);
     // By a stream: what is not at hand is acked when it was found.
     let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
     let (out, mut news) = outbox(1024);

@@ -3,7 +3,6 @@
 
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
-use rialto_node::command::Look;
 use rialto_node::{Caller, CreateNetwork, Dialect, Host, Network, Node, Parts, Query, View};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
@@ -55,7 +54,7 @@ impl Place {
 
     fn channels(&self, caller: &Arc<Caller>) -> JoinHandle<String> {
         let (network, caller) = (self.network.clone(), caller.clone());
-        tokio::spawn(async move { network.session(&caller).look(Look::Channels).await.unwrap().to_string() })
+        tokio::spawn(async move { json!(network.session(&caller).channels(None, 500).await.unwrap()).to_string() })
     }
 }
 

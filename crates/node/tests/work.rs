@@ -56,7 +56,7 @@ async fn watch_all(mut watch: WorkWatch) -> Result<Seen, Fault> {
         match tokio::time::timeout(PATIENCE, watch.next()).await.unwrap_or_else(|_| panic!("the watch says nothing"))? {
             Some(Watched::Snapshot(unit)) => {
                 assert!(seen.snapshot.is_none() && seen.events.is_empty(), "the snapshot is first and only one");
-                seen.snapshot = unit["last_seq"].as_u64();
+                seen.snapshot = Some(unit.last_seq);
             }
             Some(Watched::Event(record)) => {
                 let state = work_state(&record).unwrap().as_str();
@@ -185,7 +185,7 @@ async fn of_racing_takers_one_wins_and_the_others_see_no_more() {
     }
     let [winner] = winners[..] else { panic!("{winners:?} all won") };
     let unit = network.session(&a).work(&id).await.unwrap();
-    assert_eq!(unit["executor"], format!("agent:taker-{winner}"));
+    assert_eq!(unit.executor.as_deref(), Some(format!("agent:taker-{winner}").as_str()));
     emit(&network, &takers[winner], update(&id, "completed")).await.unwrap();
     for (n, watcher) in watchers.into_iter().enumerate() {
         let seen = watcher.await.unwrap();
@@ -222,7 +222,7 @@ async fn an_order_is_carried_out_once() {
     assert_eq!(opened.iter().filter(|unit| !unit.duplicate).count(), 1);
     assert!(opened.iter().all(|unit| (&unit.id, unit.seq) == (&opened[0].id, opened[0].seq)));
     let unit = network.session(&alice).work("report").await.unwrap();
-    assert_eq!((&unit["id"], &unit["executor"]), (&json!(opened[0].id), &json!("agent:bob")));
+    assert_eq!((unit.id.as_ref(), unit.executor.as_deref()), (opened[0].id.as_str(), Some("agent:bob")));
     // To a member's own name it is nobody else's: bob's order by that name is a unit of bob's.
     let back =
         network.session(&bob).open_work(&WorkOrder { target: "agent:alice".into(), ..order.clone() }).await.unwrap();

@@ -6,8 +6,7 @@ mod common;
 
 use common::client::{Client, Said};
 use common::{Server, server};
-use rialto_node::Caller;
-use rialto_node::command::Look;
+use rialto_node::{Caller, RosterFilter};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +20,9 @@ async fn jump(ms: u64) {
 /// What the roster says of a member.
 async fn status(server: &Server, name: &str) -> String {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let look = Look::Discover { filter: json!({}), compat: false };
-    let roster = server.node.default_network().unwrap().session(&operator).look(look).await.unwrap();
-    let agents = roster["agents"].as_array().unwrap();
-    agents.iter().find(|agent| agent["address"] == name).unwrap()["status"].as_str().unwrap().to_owned()
+    let network = server.node.default_network().unwrap();
+    let agents = network.session(&operator).discover(RosterFilter::default()).await.unwrap().agents.unwrap();
+    agents.iter().find(|agent| agent.address.as_ref() == name).unwrap().status.as_str().to_owned()
 }
 
 /// The next frame that is no signal is a ping.

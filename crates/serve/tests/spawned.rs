@@ -3,7 +3,8 @@
 
 use rialto_model::Address;
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Node, Query, View};
+use rialto_model::view::Presence;
+use rialto_node::{Caller, CreateNetwork, Dialect, Node, Query, RosterFilter, View};
 use rialto_openagents::stdio::Spawned;
 use rialto_store::MemoryStore;
 use serde_json::json;
@@ -82,11 +83,8 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
     assert!(wait_for("app.seen", &mut head).await.contains("too_large"));
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap();
-    let roster = network
-        .session(&operator)
-        .look(rialto_node::command::Look::Discover { filter: json!({ "query": "bot" }), compat: false })
-        .await
-        .unwrap();
-    assert_eq!(roster["agents"][0]["status"], "offline");
+    let filter = RosterFilter { query: Some("bot".to_owned()), ..RosterFilter::default() };
+    let roster = network.session(&operator).discover(filter).await.unwrap();
+    assert_eq!(roster.agents.unwrap()[0].status, Presence::Offline);
     node.stop().await;
 }

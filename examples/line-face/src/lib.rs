@@ -123,7 +123,7 @@ async fn obey(session: &Session, line: &str) -> Told {
         "HISTORY" => history(session, rest).await,
         "WHO" => {
             let members = session.members().await?;
-            let lines = members.iter().map(|member| format!("MEMBER {member}"));
+            let lines = members.iter().map(|member| format!("MEMBER {}", member.address));
             Ok(lines.chain(["END".to_owned()]).collect())
         }
         _ => Err(Fault::new(ErrorCode::Unsupported, format!("{word:?} is none of SAY, ACK, HISTORY, WHO"))),

@@ -24,8 +24,9 @@ use rialto_model::address::{Address, Entity};
 use rialto_model::error::Scope;
 use rialto_model::member::{Profile, Receive};
 use rialto_model::payload::{Leaving, Removal};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, Fault, Role, Seq, limits};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Names nobody may join under.
 const RESERVED: &[&str] = &["broadcast", "core", "local", "system"];
@@ -169,7 +170,7 @@ pub(crate) fn enroll(
     agent_type: Option<&str>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let parsed = Address::parse_in(address, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{address:?}: {e}")))?;
     if !may_be_joined(&parsed) {
@@ -192,5 +193,5 @@ pub(crate) fn enroll(
     if let Some(channel) = state.channel_id(DEFAULT_CHANNEL) {
         fx.change(Change::Seated { channel, member: id });
     }
-    Ok(json!({ "address": parsed.as_str(), "role": granted.as_str() }))
+    Ok(AdminOutcome::Role { address: Some(parsed.as_str().into()), role: granted })
 }

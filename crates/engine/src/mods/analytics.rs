@@ -8,8 +8,8 @@ use crate::input::{Accepted, Clock};
 use crate::presence::Live;
 use crate::state::State;
 use rialto_model::limits::ANALYTICS_TOP_MAX;
+use rialto_model::view::{AnalyticsView, CountsView, RefusalCount, SourceCount, TargetCount, TypeCount};
 use rialto_model::{Event, Fault, Millis};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The window moves on by this part of itself.
@@ -74,20 +74,21 @@ impl Named {
         }
     }
 
-    fn shown(&self, label: &str, top: usize) -> Value {
+    /// The busiest names, and all others together as one.
+    fn shown(&self, top: usize) -> Vec<(Box<str>, Tally)> {
         let mut rest = self.other;
         let mut list = Vec::new();
         for (at, (name, tally)) in self.ranked().into_iter().enumerate() {
             if at < top {
-                list.push(json!({ label: name, "events": tally.events, "bytes": tally.bytes }));
+                list.push((name.into(), tally));
             } else {
                 rest.add(tally);
             }
         }
         if rest != Tally::default() {
-            list.push(json!({ label: OTHER, "events": rest.events, "bytes": rest.bytes }));
+            list.push((OTHER.into(), rest));
         }
-        list.into()
+        list
     }
 }
 
@@ -114,22 +115,25 @@ impl Counts {
         }
     }
 
-    fn shown(&self, options: &Options) -> Value {
-        let targets: Vec<Value> = self
-            .targets
-            .iter()
-            .map(|(kind, tally)| json!({ "target": kind, "events": tally.events, "bytes": tally.bytes }))
-            .collect();
-        let refusals: Vec<Value> =
-            self.refusals.iter().map(|(name, count)| json!({ "mod": name, "events": count })).collect();
-        let mut out = json!({
-            "events": self.all.events, "bytes": self.all.bytes, "rejections": self.refusals.values().sum::<u64>(),
-            "by_type": self.types.shown("type", options.top), "by_target": targets, "by_mod": refusals,
+    fn shown(&self, options: &Options) -> CountsView {
+        let by_type = |(kind, Tally { events, bytes })| TypeCount { kind, events, bytes };
+        let by_source = |(source, Tally { events, bytes })| SourceCount { source, events, bytes };
+        let targets = self.targets.iter().map(|(kind, Tally { events, bytes })| TargetCount {
+            target: (*kind).to_owned(),
+            events: *events,
+            bytes: *bytes,
         });
-        if let Some(map) = out.as_object_mut().filter(|_| options.per_agent) {
-            map.insert("by_source".into(), self.sources.shown("source", options.top));
+        let refusals = self.refusals.iter().map(|(by, events)| RefusalCount { by: by.clone(), events: *events });
+        let sources = || self.sources.shown(options.top).into_iter().map(by_source).collect();
+        CountsView {
+            events: self.all.events,
+            bytes: self.all.bytes,
+            rejections: self.refusals.values().sum(),
+            by_type: self.types.shown(options.top).into_iter().map(by_type).collect(),
+            by_source: options.per_agent.then(sources),
+            by_target: targets.collect(),
+            by_mod: refusals.collect(),
         }
-        out
     }
 }
 
@@ -192,7 +196,7 @@ impl Analytics {
         }
     }
 
-    fn report(&mut self, options: &Options, now: Clock) -> Value {
+    fn report(&mut self, options: &Options, now: Clock) -> AnalyticsView {
         self.slot(options, now);
         let mut window = Counts::default();
         for (_, counts) in &self.slots {
@@ -202,10 +206,13 @@ impl Analytics {
         total.merge(&window, options.room());
         let first = (slot_number(options.window, now) + 1).saturating_sub(SLOTS) * options.window / SLOTS;
         let covers = now.steady.saturating_sub(first.max(self.since.steady));
-        json!({
-            "since": self.since.wall, "window_s": options.window / 1000, "window_ms": covers,
-            "window": window.shown(options), "total": total.shown(options),
-        })
+        AnalyticsView {
+            since: self.since.wall,
+            window_s: options.window / 1000,
+            window_ms: covers,
+            window: window.shown(options),
+            total: total.shown(options),
+        }
     }
 }
 
@@ -271,7 +278,7 @@ fn count(counts: &mut Counts, event: &Event, options: &Options) {
 }
 
 /// What was counted, in the window and in all; none while the mod is not loaded.
-pub(crate) fn report(state: &State, live: &mut Live, now: Clock) -> Option<Value> {
+pub(crate) fn report(state: &State, live: &mut Live, now: Clock) -> Option<AnalyticsView> {
     let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == NAME)?;
     let options = Options::of(config);
     let analytics = live.analytics.get_or_insert_with(|| Box::new(Analytics::new(&options, now)));
@@ -281,6 +288,7 @@ pub(crate) fn report(state: &State, live: &mut Live, now: Clock) -> Option<Value
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn at(steady: Millis) -> Clock {
         Clock { wall: 1_000_000 + steady, steady }
@@ -325,14 +333,14 @@ mod tests {
         let mut analytics = Analytics::new(&options, at(5_000));
         said(&mut analytics, &options, "a.a", 3, at(5_000));
         said(&mut analytics, &options, "b.b", 1, at(30_000));
-        let report = analytics.report(&options, at(30_000));
+        let report = json!(analytics.report(&options, at(30_000)));
         assert_eq!((&report["window"]["events"], &report["total"]["events"]), (&json!(4), &json!(4)));
         assert_eq!((&report["since"], &report["window_ms"]), (&json!(1_005_000), &json!(25_000)));
-        let report = analytics.report(&options, at(61_000));
+        let report = json!(analytics.report(&options, at(61_000)));
         assert_eq!((&report["window"]["events"], &report["total"]["events"]), (&json!(1), &json!(4)));
         assert_eq!(report["window_ms"], 51_000);
         assert_eq!(report["total"]["by_type"][0], json!({ "type": "a.a", "events": 3, "bytes": 30 }));
-        let report = analytics.report(&options, at(10_000_000));
+        let report = json!(analytics.report(&options, at(10_000_000)));
         assert_eq!((&report["window"]["events"], &report["total"]["events"]), (&json!(0), &json!(4)));
         assert!(analytics.slots.len() as u64 <= SLOTS);
     }
@@ -343,10 +351,10 @@ mod tests {
         let mut analytics = Analytics::new(&minute, at(0));
         said(&mut analytics, &minute, "a.a", 3, at(5_000));
         said(&mut analytics, &hour, "a.a", 2, at(6_000));
-        let report = analytics.report(&hour, at(6_000));
+        let report = json!(analytics.report(&hour, at(6_000)));
         assert_eq!((&report["window"]["events"], &report["total"]["events"]), (&json!(2), &json!(5)));
         said(&mut analytics, &minute, "a.a", 1, at(7_000));
-        assert_eq!(analytics.report(&minute, at(7_000))["total"]["events"], 6);
+        assert_eq!(analytics.report(&minute, at(7_000)).total.events, 6);
     }
 
     #[test]
@@ -361,7 +369,7 @@ mod tests {
         }
         assert!(analytics.past.types.names.len() <= options.room());
         assert!(analytics.slots.iter().all(|(_, counts)| counts.types.names.len() <= options.room()));
-        let report = analytics.report(&options, at(390_000));
+        let report = json!(analytics.report(&options, at(390_000)));
         for part in ["window", "total"] {
             let types = report[part]["by_type"].as_array().unwrap();
             assert_eq!(types.len(), 3, "{part}");

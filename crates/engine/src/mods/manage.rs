@@ -8,6 +8,7 @@ use crate::presence::Live;
 use crate::record::Change;
 use crate::server_events;
 use crate::state::{MemberId, State};
+use rialto_model::view::{AdminOutcome, ApprovedMod, Done, ModKind, ModList, ModSetting, ModView};
 use rialto_model::{ErrorCode, EventType, Fault, Millis};
 use serde_json::{Map, Value, json};
 
@@ -62,7 +63,7 @@ pub(crate) fn load(
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     if find(state, &config.name).is_ok() {
         return Err(Fault::new(ErrorCode::AlreadyExists, format!("mod/{} is loaded", config.name)));
     }
@@ -76,7 +77,7 @@ pub(crate) fn set(
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     match config.runs {
         Runs::Builtin => {
             // A mod this build does not have would fail closed on every event.
@@ -101,7 +102,7 @@ pub(crate) fn set(
 }
 
 /// Puts a mod that was looked at into its place.
-pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> Value {
+pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> ModView {
     if find(state, &config.name).is_ok_and(|known| known == config) {
         return shown(state, config);
     }
@@ -122,13 +123,19 @@ pub(crate) fn change(
     patch: &Patch,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<ModView, Fault> {
     let changed = patch.apply(find(state, name)?.clone());
     set(state, live, &changed, now, fx)
 }
 
 /// Unloads a mod.
-pub(crate) fn remove(state: &State, live: &mut Live, name: &str, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn remove(
+    state: &State,
+    live: &mut Live,
+    name: &str,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<AdminOutcome, Fault> {
     find(state, name)?;
     let list = state.book.mods.iter().filter(|m| m.name.as_ref() != name).cloned().collect();
     fx.change(Change::Mods { mods: list });
@@ -136,7 +143,7 @@ pub(crate) fn remove(state: &State, live: &mut Live, name: &str, now: Clock, fx:
         live.analytics = None;
     }
     told(state, live, &json!({ "mod": format!("mod/{name}"), "change": "unloaded" }), now, fx);
-    Ok(json!({ "mod": format!("mod/{name}"), "status": "unloaded" }))
+    Ok(AdminOutcome::ModUnloaded { address: format!("mod/{name}"), status: Done::Unloaded })
 }
 
 /// Priorities of an ordered mode are this far apart, so that one more finds a place between two.
@@ -150,7 +157,7 @@ pub(crate) fn order(
     names: &[String],
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let bad = |text: String| Fault::new(ErrorCode::InvalidArgument, format!("names: {text}")).field("names");
     let Some(first) = names.first() else { return Err(bad("name at least one mod".to_owned())) };
     let mode = mode.map_or_else(|| find(state, first).map(|m| m.mode), Ok)?;
@@ -179,52 +186,60 @@ pub(crate) fn order(
         fx.change(Change::Mods { mods: list });
         told(state, live, &json!({ "mods": addresses, "change": "ordered" }), now, fx);
     }
-    Ok(json!({ "mode": mode.as_str(), "mods": addresses }))
+    Ok(AdminOutcome::ModsOrdered { mode, mods: addresses })
 }
 
 /// The pipeline as the operator sees it, with every setting its mods know, and what this build could load.
-pub fn listed(state: &State) -> Value {
+pub fn listed(state: &State) -> ModList {
     let book = &state.book;
     let described = |config: &ModConfig| {
         let known = options::of(&config.name).unwrap_or_default().iter();
-        let settings: Vec<Value> = known
-            .map(|setting| {
-                let default: Value = serde_json::from_str(setting.default).unwrap_or_default();
-                let value = config.config.get(setting.name).unwrap_or(&default).clone();
-                json!({ "name": setting.name, "value": value, "default": default, "does": setting.doc })
-            })
-            .collect();
-        let mut out = shown(state, config);
-        if let Some(map) = out.as_object_mut() {
-            map.insert("settings".into(), settings.into());
-        }
-        out
+        let settings = known.map(|setting| {
+            let default: Value = serde_json::from_str(setting.default).unwrap_or_default();
+            let value = config.config.get(setting.name).unwrap_or(&default).clone();
+            ModSetting { name: setting.name.to_owned(), value, default, does: setting.doc.to_owned() }
+        });
+        ModView { settings: Some(settings.collect()), ..shown(state, config) }
     };
-    let loaded: Vec<Value> = book.mods.iter().map(described).collect();
     let name = |id: &MemberId| state.member(*id).map(|m| m.address.clone());
-    let approved: Vec<Value> = book
-        .approved
-        .iter()
-        .map(|(mod_name, who)| json!({ "mod": format!("mod/{mod_name}"), "agents": who.iter().filter_map(name).collect::<Vec<_>>() }))
-        .collect();
-    json!({ "mods": loaded, "revision": book.mods_revision, "available": super::STANDARD, "approved": approved })
+    let approved = book.approved.iter().map(|(mod_name, who)| ApprovedMod {
+        address: format!("mod/{mod_name}"),
+        agents: who.iter().filter_map(name).collect(),
+    });
+    ModList {
+        mods: book.mods.iter().map(described).collect(),
+        revision: book.mods_revision,
+        available: super::STANDARD.iter().map(ToString::to_string).collect(),
+        approved: approved.collect(),
+    }
 }
 
 /// A mod as the operator sees it.
-fn shown(state: &State, config: &ModConfig) -> Value {
-    let mut out = serde_json::to_value(config).unwrap_or_default();
-    if let Some(map) = out.as_object_mut() {
-        map.insert("mod".into(), json!(format!("mod/{}", config.name)));
-        map.insert("kind".into(), config.runs.as_str().into());
-        if !config.runs.is_builtin() {
-            map.insert("on_error".into(), config.on_error.as_str().into());
-            map.insert("deadline_ms".into(), config.deadline().into());
-        }
-        if let Runs::Served(id) = config.runs {
-            map.insert("served_by".into(), json!(state.member(id).map(|m| m.address.clone())));
-        }
+fn shown(state: &State, config: &ModConfig) -> ModView {
+    let kind = match config.runs {
+        Runs::Builtin => ModKind::Builtin,
+        Runs::Process => ModKind::Process,
+        Runs::Served(_) => ModKind::Served,
+    };
+    let outside = kind != ModKind::Builtin;
+    let served_by = match config.runs {
+        Runs::Served(id) => Some(state.member(id).map(|m| m.address.clone())),
+        Runs::Builtin | Runs::Process => None,
+    };
+    ModView {
+        address: format!("mod/{}", config.name),
+        name: config.name.clone(),
+        kind,
+        mode: config.mode,
+        priority: config.priority,
+        intercepts: config.intercepts.clone(),
+        config: config.config.clone(),
+        enabled: config.enabled,
+        on_error: (outside || config.on_error != OnError::default()).then_some(config.on_error),
+        deadline_ms: if outside { Some(config.deadline()) } else { config.deadline_ms },
+        served_by,
+        settings: None,
     }
-    out
 }
 
 /// Tells everybody that the pipeline is another one now.

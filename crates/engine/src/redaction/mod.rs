@@ -24,8 +24,9 @@ use crate::state::{ChannelId, MemberId, State};
 use crate::work::{UnitNo, WorkAct};
 use rialto_model::hex;
 use rialto_model::member::Profile;
+use rialto_model::view::{Done, RedactionView};
 use rialto_model::{ErrorCode, EventType, Fault, Seq};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What other records may have copied from one event.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -282,7 +283,7 @@ pub(crate) fn redact(
     copies: Option<&Copies>,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<RedactionView, Fault> {
     if seq == 0 || seq > state.book.head {
         return Err(ErrorCode::CursorUnknown.into());
     }
@@ -293,11 +294,7 @@ pub(crate) fn redact(
     for seq in std::iter::once(&seq).chain(&resent).filter(due) {
         fx.change(Change::Redacted { seq: *seq });
     }
-    let mut answer = json!({ "seq": seq, "status": "redacted" });
-    if let Some(map) = answer.as_object_mut().filter(|_| !resent.is_empty()) {
-        map.insert("copies".into(), json!(resent));
-    }
-    Ok(answer)
+    Ok(RedactionView { seq, status: Done::Redacted, copies: resent })
 }
 
 /// Clears every copy that the book holds. Returns whether there was one.

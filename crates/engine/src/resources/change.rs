@@ -12,6 +12,7 @@ use crate::state::{MemberId, State};
 use crate::work;
 use rialto_model::access::{Operation, Permissions};
 use rialto_model::address::{Address, Entity, ResourceKind};
+use rialto_model::view::{AdminOutcome, Done};
 use rialto_model::{ErrorCode, EventType, Fault, hex, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -241,10 +242,10 @@ pub(crate) fn withdraw(
     address: &str,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     let (no, resource) = access::admit(state, address, None, Operation::Admin)?;
     end(state, live, no, resource, None, now, fx);
-    Ok(json!({ "address": resource.address, "status": "unregistered" }))
+    Ok(AdminOutcome::Unregistered { address: resource.address.clone(), status: Done::Unregistered })
 }
 
 /// Takes a resource away: calls that wait for it end.

@@ -15,6 +15,7 @@ use crate::route::{Route, StreamKey};
 use crate::state::{ChannelId, MemberId, State};
 use rialto_model::access::{Operation, Permissions, Rule};
 use rialto_model::channel::ChannelStatus;
+use rialto_model::view::{FileList, FileView};
 use rialto_model::{ErrorCode, Event, EventId, EventParts, EventType, Fault, Visibility, limits};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -207,7 +208,7 @@ impl State {
     }
 
     /// Files the viewer may read, the newest first, and how many there are.
-    pub fn files_seen(&self, viewer: Viewer, filter: &FileFilter) -> Result<Value, Fault> {
+    pub fn files_seen(&self, viewer: Viewer, filter: &FileFilter) -> Result<FileList, Fault> {
         let limit = filter.limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
         if !(1..=limits::PAGE_EVENTS_MAX).contains(&limit) {
             let text = format!("limit: 1 to {}", limits::PAGE_EVENTS_MAX);
@@ -225,18 +226,21 @@ impl State {
         let mut found: Vec<&Resource> =
             self.files().map(|(_, r)| r).filter(|r| passes(r) && self.may_see_file(viewer, r)).collect();
         found.reverse();
-        let page = found.iter().skip(filter.offset).take(limit).map(|r| self.file_entry(r));
-        Ok(json!({ "files": page.collect::<Vec<_>>(), "total": found.len() }))
+        let page = found.iter().skip(filter.offset).take(limit).map(|r| self.file_view(r));
+        Ok(FileList { files: page.collect(), total: found.len() })
     }
 
-    /// A file as workspace clients know it.
-    pub fn file_entry(&self, file: &Resource) -> Value {
+    /// A file as its readers see it.
+    pub fn file_view(&self, file: &Resource) -> FileView {
         let (id, name) = parts(&file.address).unwrap_or_default();
-        let owner = file.owner.and_then(|id| self.member(id)).map_or("core", |m| m.address.as_ref());
-        let since = if file.created_at == 0 { file.updated_at } else { file.created_at };
-        json!({
-            "id": id, "filename": name, "content_type": content_type(file), "size": file.content.map(|c| c.size),
-            "uploaded_by": owner, "created_at": since,
-        })
+        let owner = file.owner.and_then(|id| self.member(id));
+        FileView {
+            id: id.to_owned(),
+            filename: name.to_owned(),
+            content_type: content_type(file).to_owned(),
+            size: file.content.map(|c| c.size),
+            uploaded_by: owner.map_or_else(|| "core".into(), |m| m.address.clone()),
+            created_at: if file.created_at == 0 { file.updated_at } else { file.created_at },
+        }
     }
 }

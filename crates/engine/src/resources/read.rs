@@ -10,7 +10,9 @@ use crate::state::{MemberId, State};
 use crate::work::UnitKind;
 use rialto_model::access::Operation;
 use rialto_model::address::ResourceKind;
+use rialto_model::view::{Backing, Presence, ResourceList, ResourceView};
 use rialto_model::{ErrorCode, EventType, Fault, limits};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// Bytes of content in one response: with base64 and the rest it stays below an event's limit.
@@ -23,77 +25,100 @@ fn bad(field: &str, what: &str) -> Fault {
 /// `network.resource.discover`.
 pub(crate) fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Stop> {
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
-    let filter: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
-    let found = state.resources(live, Some(draft.member), &filter, now)?;
-    let event = response(state, live, draft, EventType::ResourceDiscoverResponse, &found, now);
+    let found = state.resources(live, Some(draft.member), &draft.said()?, now)?;
+    let event = response(state, live, draft, EventType::ResourceDiscoverResponse, &json!(found), now);
     Ok(transient(draft, event))
+}
+
+/// Which resources are listed; the payload of `network.resource.discover`. Texts that are empty count as absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct ResourceFilter {
+    /// Of this kind.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Of this owner.
+    pub owner: Option<String>,
+    /// Whose address begins so, behind `resource/`.
+    pub prefix: Option<String>,
+    /// Whose address or description has this in it.
+    pub query: Option<String>,
+    /// Behind this address.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: Option<u64>,
+}
+
+fn said(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+fn bad_limit() -> Fault {
+    bad("limit", &format!("1 to {}", limits::PAGE_EVENTS_MAX))
 }
 
 impl State {
     /// Resources a member may read (all for the operator), by address, after a cursor.
-    pub fn resources(&self, live: &Live, viewer: Option<MemberId>, filter: &Value, now: Clock) -> Result<Value, Fault> {
-        let text = |key: &str| filter.get(key).and_then(Value::as_str).filter(|t| !t.is_empty());
-        let limit = match filter.get("limit").filter(|v| !v.is_null()) {
+    pub fn resources(
+        &self,
+        live: &Live,
+        viewer: Option<MemberId>,
+        filter: &ResourceFilter,
+        now: Clock,
+    ) -> Result<ResourceList, Fault> {
+        let limit = match filter.limit {
             None => limits::PAGE_EVENTS_DEFAULT,
-            Some(n) => n
-                .as_u64()
-                .and_then(|n| usize::try_from(n).ok())
-                .filter(|n| (1..=limits::PAGE_EVENTS_MAX).contains(n))
-                .ok_or_else(|| bad("limit", &format!("1 to {}", limits::PAGE_EVENTS_MAX)))?,
+            Some(limit) => {
+                let rows = usize::try_from(limit).ok().filter(|rows| (1..=limits::PAGE_EVENTS_MAX).contains(rows));
+                rows.ok_or_else(bad_limit)?
+            }
         };
-        let owner = text("owner").map(|name| crate::membership::find_named(self, name));
-        let prefix = text("prefix").map(|p| p.trim_start_matches("resource/"));
+        let owner = said(&filter.owner).map(|name| crate::membership::find_named(self, name));
+        let prefix = said(&filter.prefix).map(|p| p.trim_start_matches("resource/"));
         let passes = |r: &Resource| {
-            text("type").is_none_or(|t| r.kind.as_str() == t)
+            said(&filter.kind).is_none_or(|kind| r.kind.as_str() == kind)
                 && owner.is_none_or(|o| o.is_some() && r.owner == o)
                 && prefix.is_none_or(|p| r.address.trim_start_matches("resource/").starts_with(p))
-                && text("query").is_none_or(|q| r.address.contains(q) || r.description.contains(q))
+                && said(&filter.query).is_none_or(|q| r.address.contains(q) || r.description.contains(q))
         };
         let piece = Piece::of(
-            self.resources_after(text("after")),
+            self.resources_after(said(&filter.after)),
             Budget::rows(limit),
             |r| r.description.len(),
             |r| r.address.to_string(),
             |r| {
                 let shown = passes(r) && self.allows(r, viewer, Operation::Read);
-                shown.then(|| (self.resource_entry(live, r, viewer, now), r.said_bytes()))
+                shown.then(|| (self.resource_view(live, r, viewer, now), r.said_bytes()))
             },
         );
-        let mut out = json!({ "resources": piece.rows });
-        if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
-            map.insert("next".into(), json!(next));
-        }
-        Ok(out)
+        Ok(ResourceList { resources: piece.rows, next: piece.next })
     }
 
     /// A resource as listings show it.
-    pub fn resource_entry(&self, live: &Live, r: &Resource, viewer: Option<MemberId>, now: Clock) -> Value {
+    pub fn resource_view(&self, live: &Live, r: &Resource, viewer: Option<MemberId>, now: Clock) -> ResourceView {
         let owner = r.owner.and_then(|id| self.member(id));
         let there =
             r.owner.is_none_or(|id| live.is_online(id, now)) && owner.is_none_or(crate::state::Member::is_present);
-        let yours: Vec<&str> = self.your_permissions(r, viewer).into_iter().map(Operation::as_str).collect();
-        let mut out = json!({
-            "address": r.address, "type": r.kind.as_str(), "owner": owner.map_or("core", |m| m.address.as_ref()),
-            "owner_status": if there { "online" } else { "offline" }, "description": r.description, "version": r.version,
-            "backing": if r.content.is_some() { "network" } else { "owner" }, "updated_at": r.updated_at,
-            "your_permissions": yours,
-        });
-        let Some(map) = out.as_object_mut() else { return out };
-        let rules = yours
-            .contains(&"admin")
-            .then(|| serde_json::to_value(self.permissions(r).view(r.kind)).unwrap_or_default());
-        let optional = [
-            ("schema", r.schema.clone()),
-            ("content_type", r.content_type.as_deref().map(Value::from)),
-            ("size", r.content.map(|c| Value::from(c.size))),
-            ("metadata", (!r.metadata.is_empty()).then(|| Value::Object(r.metadata.clone()))),
-            ("permissions", rules),
-        ];
-        map.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-        out
+        let yours = self.your_permissions(r, viewer);
+        let permissions = yours.contains(&Operation::Admin).then(|| self.permissions(r).view(r.kind));
+        ResourceView {
+            address: r.address.clone(),
+            kind: r.kind,
+            owner: owner.map_or_else(|| "core".into(), |m| m.address.clone()),
+            owner_status: Presence::of(there),
+            description: r.description.clone(),
+            version: r.version,
+            backing: if r.content.is_some() { Backing::Network } else { Backing::Owner },
+            updated_at: r.updated_at,
+            your_permissions: yours,
+            schema: r.schema.clone(),
+            content_type: r.content_type.clone(),
+            size: r.content.map(|c| c.size),
+            metadata: r.metadata.clone(),
+            permissions,
+        }
     }
 
-    /// A resource a viewer may read, as JSON, and the content of the version asked for.
+    /// A resource a viewer may read, and the content of the version asked for.
     pub fn readable(
         &self,
         live: &Live,
@@ -101,10 +126,10 @@ impl State {
         address: &str,
         version: Option<u64>,
         now: Clock,
-    ) -> Result<(Value, Option<Content>), Fault> {
+    ) -> Result<(ResourceView, Option<Content>), Fault> {
         let (_, resource) = access::admit(self, address, viewer, Operation::Read)?;
         let content = content_of(resource, version)?;
-        Ok((self.resource_entry(live, resource, viewer, now), content))
+        Ok((self.resource_view(live, resource, viewer, now), content))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::input::Clock;
 use crate::presence::Live;
 use crate::state::{MemberId, State};
 use rialto_model::WorkState;
-use serde_json::{Value, json};
+use rialto_model::view::{ArtifactView, ExecutorStatus, WorkList, WorkView};
 use std::collections::BinaryHeap;
 
 /// Which units are listed.
@@ -38,64 +38,74 @@ pub(super) fn is_untaken(unit: &Unit) -> bool {
 }
 
 /// An artifact as participants see it: what it is, not where it is kept.
-fn shown(artifact: &Artifact) -> Value {
-    let mut out = json!({
-        "id": artifact.id, "chunks": artifact.chunks, "bytes": artifact.bytes, "last": artifact.last,
-    });
-    let Some(map) = out.as_object_mut() else { return out };
-    let optional = [
-        ("name", artifact.name.as_deref().map(Value::from)),
-        ("content_type", artifact.content_type.as_deref().map(Value::from)),
-        ("content", artifact.is_content().then_some(Value::Bool(true))),
-    ];
-    map.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-    out
+fn shown(artifact: &Artifact) -> ArtifactView {
+    ArtifactView {
+        id: artifact.id.clone(),
+        name: artifact.name.clone(),
+        content_type: artifact.content_type.clone(),
+        chunks: artifact.chunks,
+        bytes: artifact.bytes,
+        last: artifact.last,
+        content: artifact.is_content(),
+    }
 }
 
 impl State {
-    /// A unit as JSON.
-    pub fn unit_entry(&self, live: &Live, unit: &Unit, now: Clock) -> Value {
+    /// A unit as its sides see it.
+    pub fn unit_view(&self, live: &Live, unit: &Unit, now: Clock) -> WorkView {
         let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
         let id_of = |no: UnitNo| self.unit(no).map(|u| u.id.clone());
-        let mut out = json!({
-            "id": unit.id, "kind": unit.kind, "state": unit.state, "requester": address(unit.requester), "executor": unit.executor.and_then(address),
-            "opened_at": unit.opened_at, "updated_at": unit.updated_at, "request_id": unit.request_id,
-            "root": id_of(unit.root), "depth": unit.depth, "artifacts": unit.artifacts.iter().map(shown).collect::<Vec<_>>(), "last_seq": unit.last_seq,
-            "aliases": unit.aliases.iter().map(|a| &a.id).collect::<Vec<_>>(),
-        });
-        let Some(map) = out.as_object_mut() else { return out };
         let target = match unit.place {
             Place::Agent => unit.executor.and_then(address).map(String::from),
             Place::Channel(id) => self.channel(id).map(|c| format!("channel/{}", c.name)),
             Place::Resource(no) => self.resource(no).map(|r| r.address.to_string()),
         };
-        let executor_status = unit.executor.map(|id| self.executor_status(live, id, now));
-        let due = unit.is_open().then(|| self.shown(unit.due, now)).filter(|_| unit.wait_ms.is_some());
-        let optional = [
-            ("target", target.map(Value::from)),
-            ("executor_status", executor_status.map(Value::from)),
-            ("thread", unit.thread.as_deref().map(Value::from)),
-            ("skill", unit.skill.as_deref().map(Value::from)),
-            ("context", unit.context.as_deref().map(Value::from)),
-            ("parent", unit.parent.and_then(id_of).map(|id| json!(id))),
-            ("deadline_ms", unit.wait_ms.map(Value::from)),
-            ("due_at", due.map(Value::from)),
-            ("terminal_at", unit.terminal_at.map(Value::from)),
-            ("error", unit.error.as_deref().map(Value::from)),
-        ];
-        map.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-        out
+        WorkView {
+            id: unit.id.clone(),
+            kind: unit.kind,
+            state: unit.state,
+            requester: address(unit.requester),
+            executor: unit.executor.and_then(address),
+            executor_status: unit.executor.map(|id| self.executor_status(live, id, now)),
+            target,
+            thread: unit.thread.clone(),
+            skill: unit.skill.clone(),
+            context: unit.context.clone(),
+            parent: unit.parent.and_then(id_of),
+            root: id_of(unit.root),
+            depth: unit.depth,
+            deadline_ms: unit.wait_ms,
+            due_at: (unit.is_open() && unit.wait_ms.is_some()).then(|| self.shown(unit.due, now)),
+            opened_at: unit.opened_at,
+            updated_at: unit.updated_at,
+            terminal_at: unit.terminal_at,
+            error: unit.error.clone(),
+            request_id: unit.request_id.clone(),
+            last_seq: unit.last_seq,
+            aliases: unit.aliases.iter().map(|a| a.id.clone()).collect(),
+            artifacts: unit.artifacts.iter().map(shown).collect(),
+        }
     }
 
     /// Whether the executor is there: what pending work depends on.
-    fn executor_status(&self, live: &Live, id: MemberId, now: Clock) -> &'static str {
+    fn executor_status(&self, live: &Live, id: MemberId, now: Clock) -> ExecutorStatus {
         match self.member(id) {
-            None => "removed",
-            Some(m) if m.removed => "removed",
-            Some(m) if m.left => "left",
-            Some(_) if live.is_online(id, now) => "online",
-            Some(_) => "offline",
+            None => ExecutorStatus::Removed,
+            Some(m) if m.removed => ExecutorStatus::Removed,
+            Some(m) if m.left => ExecutorStatus::Left,
+            Some(_) if live.is_online(id, now) => ExecutorStatus::Online,
+            Some(_) => ExecutorStatus::Offline,
         }
+    }
+
+    /// A page of the units the viewer may see, the newest first.
+    pub fn unit_list(&self, live: &Live, viewer: Viewer, filter: &UnitFilter, limit: usize, now: Clock) -> WorkList {
+        let mut units = self.units(viewer, filter, limit + 1);
+        let has_more = units.len() > limit;
+        units.truncate(limit);
+        let next = units.last().filter(|_| has_more).map(|(no, _)| *no);
+        let works = units.into_iter().map(|(_, unit)| self.unit_view(live, unit, now)).collect();
+        WorkList { works, has_more, next }
     }
 
     /// Units the viewer may see, newest first: at most `max`.

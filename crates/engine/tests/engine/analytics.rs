@@ -6,7 +6,7 @@ use rialto_model::limits::ANALYTICS_TOP_MAX;
 use serde_json::{Value, json};
 
 fn counts(world: &mut World) -> Value {
-    world.engine.analytics(world.now).unwrap()
+    json!(world.engine.analytics(world.now).unwrap())
 }
 
 /// Lists as `name=events` in their order.

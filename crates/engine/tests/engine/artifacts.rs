@@ -69,7 +69,7 @@ fn content_is_held_by_its_unit_until_that_is_forgotten() {
     let x = &unit(&world, &id).artifacts[0];
     assert!(!x.is_content() && x.chunks == 2 && x.blobs.len() == 1);
     // Shown without where it is kept.
-    let entry = world.state().unit_entry(&world.engine.live, unit(&world, &id), world.now);
+    let entry = json!(world.state().unit_view(&world.engine.live, unit(&world, &id), world.now));
     assert_eq!(
         entry["artifacts"],
         json!([

@@ -24,7 +24,7 @@ fn create_seats_its_creator_and_participants() {
         json!({ "name": "dev", "title": "Dev", "participants": ["seat"], "human_participants": ["human:ana"] }),
     );
     assert_eq!(result.unwrap(), json!({ "channel": "channel/dev", "name": "dev" }));
-    let entry = world.state().channel_entry(0);
+    let entry = json!(world.state().channel_view(0));
     assert_eq!(entry["participants"], json!(["agent:maker", "agent:seat", "human:ana"]));
     assert_eq!((&entry["master"], &entry["title"]), (&json!("agent:maker"), &json!("Dev")));
     // Its members learn of it, under the channel's own address.
@@ -138,12 +138,12 @@ fn deleting_keeps_history_and_pending_mail() {
 fn masters_of_channels() {
     let mut world = World::plain().joined(&["human:ana", "agent:a", "agent:b"]);
     world.act("human:ana", "network.channel.create", json!({ "name": "dev" })).unwrap();
-    assert_eq!(world.state().channel_entry(0)["master"], Value::Null);
+    assert_eq!(world.state().channel_view(0).unwrap().master, None);
     world.act("agent:a", "network.channel.join", json!({ "channel": "dev" })).unwrap();
     world.act("agent:b", "network.channel.join", json!({ "channel": "dev" })).unwrap();
-    assert_eq!(world.state().channel_entry(0)["master"], "agent:a", "the first agent seated");
+    assert_eq!(world.state().channel_view(0).unwrap().master.as_deref(), Some("agent:a"), "the first agent seated");
     world.act("agent:a", "network.channel.leave", json!({ "channel": "dev" })).unwrap();
-    assert_eq!(world.state().channel_entry(0)["master"], "agent:b", "never a human");
+    assert_eq!(world.state().channel_view(0).unwrap().master.as_deref(), Some("agent:b"), "never a human");
 }
 
 #[test]

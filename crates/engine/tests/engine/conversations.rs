@@ -1,10 +1,10 @@
 //! Threads and direct rooms: who may know of them, what is in them, what is unread (design section 8, AGH section 5).
 
 use crate::world::{NETWORK, World, outcome};
-use rialto_engine::conversations::{Conversation, Summary};
 use rialto_engine::record::{Change, EventRecord, More};
 use rialto_engine::rooms::direct_id;
 use rialto_engine::{Effects, Filter, Record, StreamKey, Viewer};
+use rialto_model::view::ThreadView;
 use rialto_model::{Seq, limits};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,13 +27,8 @@ fn member(world: &World, name: &str) -> Viewer {
     Viewer::Member(world.id(name))
 }
 
-fn threads(world: &World, viewer: Viewer, channel: Option<&str>) -> Vec<(String, Summary)> {
-    let list = world.state().threads(viewer, channel, None, 100).unwrap();
-    let name = |s: &Summary| match &s.what {
-        Conversation::Thread { thread, .. } => thread.to_string(),
-        Conversation::Room { .. } => panic!("a room among threads"),
-    };
-    list.into_iter().map(|s| (name(&s), s)).collect()
+fn threads(world: &World, viewer: Viewer, channel: Option<&str>) -> Vec<ThreadView> {
+    world.state().threads(viewer, channel, None, 100).unwrap()
 }
 
 fn open_room(world: &mut World, by: &str, peer: &str, channel: Option<&str>) -> Result<u32, String> {
@@ -55,15 +50,16 @@ fn threads_are_summed_up_newest_first() {
     post(&mut world, "agent:a", "channel/dev", work);
     let a = member(&world, "agent:a");
     let dev = threads(&world, a, Some("dev"));
-    assert_eq!(dev.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>(), ["thread_two", "thread_one"]);
-    let (_, one) = &dev[1];
-    assert_eq!((one.first, one.last, one.messages, one.participants), (Some(first), Some(last), 2, Some(2)));
-    assert_eq!((one.open_work, dev[0].1.open_work), (0, 1));
-    assert_eq!((one.unread, dev[0].1.unread), (1, 0), "one's own are not unread");
+    assert_eq!(dev.iter().map(|t| t.thread.as_ref()).collect::<Vec<_>>(), ["thread_two", "thread_one"]);
+    let (one, two) = (&dev[1].counts, &dev[0].counts);
+    assert_eq!((one.first_seq, one.last_seq), (Some(first), Some(last)));
+    assert_eq!((one.message_count, one.participant_count), (2, Some(2)));
+    assert_eq!((one.open_work_count, two.open_work_count), (0, 1));
+    assert_eq!((one.unread, two.unread), (1, 0), "one's own are not unread");
     assert_eq!(threads(&world, a, None).len(), 3, "the same name in another channel is another thread");
     let page = world.state().threads(a, None, Some((public, 0)), 1).unwrap();
-    assert_eq!(page.iter().map(|s| s.last).collect::<Vec<_>>(), [Some(last)]);
-    assert_eq!(world.state().thread(a, "channel/dev", "thread_one").unwrap(), *one);
+    assert_eq!(page.iter().map(|t| t.counts.last_seq).collect::<Vec<_>>(), [Some(last)]);
+    assert_eq!(world.state().thread(a, "channel/dev", "thread_one").unwrap(), dev[1]);
     assert_eq!(outcome(&world.state().thread(a, "dev", "thread_none")), "unknown_target");
 }
 
@@ -89,7 +85,7 @@ fn unread_follows_acks_narrowing_and_seats() {
     let s: Vec<Seq> =
         (0..3).map(|_| post(&mut world, "agent:a", "channel/dev", json!({ "thread": "thread_one" }))).collect();
     post(&mut world, "agent:a", "channel/dev", json!({ "thread": "thread_one", "to": ["agent:a"] }));
-    let unread = |world: &World| threads(world, member(world, "agent:b"), None)[0].1.unread;
+    let unread = |world: &World| threads(world, member(world, "agent:b"), None)[0].counts.unread;
     assert_eq!(unread(&world), 3, "what was narrowed to others is not b's to read");
     world.ack("agent:b", &[s[1]]);
     assert_eq!(unread(&world), 2);
@@ -113,11 +109,11 @@ fn mentions_are_counted_per_conversation() {
     let more = Some(Box::new(More { mentions: vec![b], ..More::default() }));
     let event = rialto_model::Event::new(seq, &parts);
     world.commit(Record::Event(Arc::new(EventRecord { event, more, received: None, ..like.as_ref().clone() })));
-    let one = threads(&world, member(&world, "agent:b"), None)[0].1.clone();
+    let one = threads(&world, member(&world, "agent:b"), None)[0].counts.clone();
     assert_eq!((one.unread, one.mentions), (2, 1));
-    assert_eq!(threads(&world, member(&world, "agent:a"), None)[0].1.mentions, 0);
+    assert_eq!(threads(&world, member(&world, "agent:a"), None)[0].counts.mentions, 0);
     world.ack("agent:b", &[seq]);
-    assert_eq!(threads(&world, member(&world, "agent:b"), None)[0].1.mentions, 0);
+    assert_eq!(threads(&world, member(&world, "agent:b"), None)[0].counts.mentions, 0);
 }
 
 #[test]
@@ -137,7 +133,10 @@ fn a_direct_event_is_in_the_room_of_its_pair() {
     assert_eq!([a, b, Viewer::Operator].map(|v| world.state().room_seen(v, &id)), [Some(0); 3]);
     assert_eq!([c, Viewer::Reader { manages: false }].map(|v| world.state().room_seen(v, &id)), [None; 2]);
     let listed = world.state().rooms(a, None, 10);
-    assert_eq!(listed.iter().map(|s| (s.messages, s.unread)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
+    assert_eq!(
+        listed.iter().map(|room| (room.counts.message_count, room.counts.unread)).collect::<Vec<_>>(),
+        [(1, 1), (2, 1)]
+    );
     assert!(world.state().rooms(c, None, 10).is_empty());
     let in_room = Filter { room: Some(0), ..Filter::default() };
     assert_eq!(world.read(b, &in_room), [to_b, back]);
@@ -160,14 +159,14 @@ fn rooms_are_opened_once_and_without_a_word() {
     assert_eq!(open_room(&mut world, "agent:c", "agent:b", Some("dev")), Err("unknown_target".into()));
     assert_eq!(open_room(&mut world, "agent:a", "agent:a", None), Err("invalid_argument".into()));
     assert_eq!(open_room(&mut world, "agent:a", "agent:nobody", None), Err("unknown_target".into()));
-    let summary = world.state().room_summary(member(&world, "agent:a"), 0).unwrap();
-    assert_eq!((summary.messages, summary.last), (0, None));
+    let room = world.state().room_view(member(&world, "agent:a"), 0).unwrap();
+    assert_eq!((room.counts.message_count, room.counts.last_seq), (0, None));
     let listed = world.state().rooms(member(&world, "agent:a"), None, 1);
     assert_eq!(listed[0].number, 1);
     let rest = world.state().rooms(member(&world, "agent:a"), Some((0, 1)), 9);
     assert_eq!(rest.iter().map(|s| s.number).collect::<Vec<_>>(), [0], "rooms without a word are paged, too");
     let seq = post(&mut world, "agent:a", "agent:b", json!({}));
-    assert_eq!(world.state().room_summary(member(&world, "agent:b"), 0).unwrap().last, Some(seq));
+    assert_eq!(world.state().room_view(member(&world, "agent:b"), 0).unwrap().counts.last_seq, Some(seq));
 }
 
 #[test]

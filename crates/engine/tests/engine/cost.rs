@@ -5,9 +5,9 @@
 
 use crate::world::{Join, World};
 use rialto_engine::invites::Invite;
-use rialto_engine::listing::{Asker, Budget};
+use rialto_engine::listing::{Budget, RosterFilter};
 use rialto_engine::record::{More, Record};
-use rialto_engine::resources::Resource;
+use rialto_engine::resources::{Resource, ResourceFilter};
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::work::Unit;
 use rialto_engine::{AckRequest, Effects, Engine, Filter, State, StreamKey, UnitFilter, View, Viewer};
@@ -134,8 +134,9 @@ fn operations_cost_the_same_with_every_noun_at_its_limit() {
         let page = state.page(Viewer::Member(1), View::Inbox, &filter, None, Seq::MAX, 500).unwrap();
         assert_eq!(page.seqs.len(), 500);
     }
-    fn roster(state: &State, world: &World, compat: bool, viewer: Viewer) {
-        let found = state.discovered(&world.engine.live, Asker { viewer, compat }, &json!({}), world.now);
+    fn roster(state: &State, world: &World, full_channels: bool, viewer: Viewer) {
+        let filter = RosterFilter { full_channels, ..RosterFilter::default() };
+        let found = state.discovered(&world.engine.live, viewer, &filter, world.now);
         black_box(found.unwrap());
     }
     let emit = |name: &'static str, event: fn(usize) -> serde_json::Value| -> Op {
@@ -145,7 +146,7 @@ fn operations_cost_the_same_with_every_noun_at_its_limit() {
         look("discover", |s, w| roster(s, w, false, Viewer::Member(1))),
         look("compat discover of a maker", |s, w| roster(s, w, true, Viewer::Member(0))),
         look("discover of the operator", |s, w| roster(s, w, false, Viewer::Operator)),
-        look("channels", |s, _| drop(black_box(s.channel_entries(Viewer::Member(0), None, Budget::default())))),
+        look("channels", |s, _| drop(black_box(s.channel_list(Viewer::Member(0), None, Budget::default())))),
         look("latest per channel", |s, _| {
             drop(black_box(s.latest_per_channel(Viewer::Member(0), &Filter::default(), None, Seq::MAX).unwrap()));
         }),
@@ -165,7 +166,8 @@ fn operations_cost_the_same_with_every_noun_at_its_limit() {
         }),
         look("rooms", |s, _| drop(black_box(s.rooms(Viewer::Member(1), None, 50)))),
         look("resources", |s, w| {
-            drop(black_box(s.resources(&w.engine.live, Some(1), &json!({ "limit": 50 }), w.now).unwrap()));
+            let fifty = ResourceFilter { limit: Some(50), ..ResourceFilter::default() };
+            drop(black_box(s.resources(&w.engine.live, Some(1), &fifty, w.now).unwrap()));
         }),
         look("work", |s, _| drop(black_box(s.units(Viewer::Member(0), &UnitFilter::default(), 50)))),
         look("explain", |s, w| {

@@ -43,7 +43,7 @@ fn a_retry_is_new_mail_for_that_recipient_alone() {
     assert_eq!(event.metadata_text("k").as_deref(), Some("v"));
     assert_eq!(world.state().open_dead_letters(None, None).count(), 0, "it is dealt with");
     assert_eq!(outcome(&retry(&mut world, seq, "agent:b")), "unknown_target", "and is not sent twice");
-    let explained = world.state().explain(Viewer::Operator, &world.events[&seq]).unwrap().json;
+    let explained = json!(world.state().explain(Viewer::Operator, &world.events[&seq]).unwrap().stored);
     assert_eq!(explained["recipients"][0]["rung"], "dead");
     assert_eq!(explained["recipients"][0]["retried_as"], json!(format!("seq:{copy}")));
     // It has the life of the first one, and is a letter of its own when that ends.
@@ -150,7 +150,7 @@ fn letters_are_put_away_by_event_by_recipient_and_all_at_once() {
     assert_eq!(put_away(&mut world, None, None, 9).unwrap(), json!({ "dropped": 2, "has_more": false }));
     assert_eq!(put_away(&mut world, None, None, 9).unwrap(), json!({ "dropped": 0, "has_more": false }));
     assert_eq!(outcome(&retry(&mut world, seqs[0], "agent:b")), "unknown_target", "what was put away stays so");
-    let explained = world.state().explain(Viewer::Operator, &world.events[&seqs[0]]).unwrap().json;
+    let explained = json!(world.state().explain(Viewer::Operator, &world.events[&seqs[0]]).unwrap().stored);
     assert_eq!(explained["recipients"][0]["rung"], "dead", "and is still explained");
     world.check();
 }

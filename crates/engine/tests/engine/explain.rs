@@ -27,16 +27,16 @@ fn the_ladder_of_each_recipient() {
     let full = ["agent:b acked", "agent:c dead (max_attempts)", "agent:e stored", "agent:d dead (recipient_left)"];
     for viewer in [Viewer::Operator, Viewer::Member(0)] {
         let explained = ask(&world, viewer).unwrap();
-        assert_eq!(rungs(&explained.json), full);
-        assert_eq!(explained.pending, [4]);
-        assert_eq!((&explained.json["status"], &explained.json["kept"]), (&json!("stored"), &json!(true)));
+        assert_eq!(rungs(&json!(explained.stored)), full);
+        assert_eq!(explained.pending.iter().map(|(_, member)| *member).collect::<Vec<_>>(), [4]);
+        assert!(explained.stored.kept);
     }
-    assert_eq!(rungs(&ask(&world, Viewer::Member(1)).unwrap().json), ["agent:b acked"], "one's own rung only");
+    assert_eq!(rungs(&json!(ask(&world, Viewer::Member(1)).unwrap().stored)), ["agent:b acked"], "one's own rung only");
     assert_eq!(ask(&world, Viewer::Member(5)), None, "to others the event is unknown");
     assert_eq!(ask(&world, Viewer::Reader { manages: false }), None);
     world.admin(AdminOp::Redact(seq, None)).unwrap();
     world.admin(AdminOp::Redact(seq, None)).unwrap();
-    assert_eq!(ask(&world, Viewer::Operator).unwrap().json["redacted"], true);
+    assert!(ask(&world, Viewer::Operator).unwrap().stored.redacted);
 }
 
 #[test]
@@ -46,7 +46,9 @@ fn at_most_once_is_stored_not_acked() {
     world.ack("agent:b", &[tracked]);
     world.set(json!({ "delivery": "at-most-once" }));
     let seq = world.say("agent:a", "agent:b");
-    let rung = |world: &World, seq| rungs(&world.state().explain(Viewer::Operator, &world.events[&seq]).unwrap().json);
+    let rung = |world: &World, seq| {
+        rungs(&json!(world.state().explain(Viewer::Operator, &world.events[&seq]).unwrap().stored))
+    };
     assert_eq!(rung(&world, seq), ["agent:b stored"]);
     assert_eq!(rung(&world, tracked), ["agent:b acked"]);
 }
@@ -57,9 +59,8 @@ fn refusals_are_explained_to_their_sender() {
     world.emit("agent:a", json!({ "id": "r1", "type": "x.y", "target": "agent:nobody" })).unwrap_err();
     let ask = |world: &World, viewer, id| world.state().explain_refusal(&world.engine.live, viewer, id);
     for viewer in [Viewer::Operator, Viewer::Member(0)] {
-        let value = ask(&world, viewer, "r1").unwrap();
-        assert_eq!((&value["status"], &value["error"]["code"]), (&json!("refused"), &json!("unknown_target")));
-        assert_eq!(value["source"], "agent:a");
+        let refused = ask(&world, viewer, "r1").unwrap();
+        assert_eq!((refused.error.code.as_str(), refused.source.as_deref()), ("unknown_target", Some("agent:a")));
     }
     assert_eq!(ask(&world, Viewer::Member(1), "r1"), None);
     assert_eq!(ask(&world, Viewer::Reader { manages: false }, "r1"), None);

@@ -19,11 +19,11 @@ fn dev() -> World {
 }
 
 fn me(world: &World, address: &str) -> Value {
-    world.state().own_entry(&world.engine.live, world.id(address), world.now)
+    json!(world.state().me_view(&world.engine.live, world.id(address), world.now))
 }
 
 fn explained(world: &World, viewer: Viewer, seq: Seq) -> Value {
-    world.state().explain(viewer, &world.events[&seq]).unwrap().json
+    json!(world.state().explain(viewer, &world.events[&seq]).unwrap().stored)
 }
 
 fn rung(world: &World, seq: Seq) -> String {
@@ -149,7 +149,7 @@ fn a_muted_channel_sends_no_mail_and_keeps_the_seat() {
     let id = world.id("agent:b");
     assert_eq!(world.try_say("agent:b", "channel/dev"), "ok");
     assert!(world.read(Viewer::Member(id), &Filter::default()).contains(&during));
-    let channel = world.state().channel_entry(0);
+    let channel = json!(world.state().channel_view(0));
     assert!(channel["participants"].as_array().unwrap().contains(&json!("agent:b")), "{channel}");
     assert_eq!(me(&world, "agent:b")["muted"], json!(["channel/dev"]));
     assert_eq!(me(&world, "agent:b")["channels"], json!(["channel/dev"]));
@@ -234,10 +234,7 @@ fn quiet_time_ends_by_itself_or_by_word() {
     let mut world = dev();
     world.own("agent:b", json!({ "dnd": 60_000 })).unwrap();
     let until = world.now.wall + 60_000;
-    let entry = |world: &World| {
-        let roster = world.state().discover(&world.engine.live, None, &json!({}), world.now).unwrap();
-        roster["agents"][1].clone()
-    };
+    let entry = |world: &World| json!(world.state().member_view(&world.engine.live, 1, world.now));
     assert_eq!((&entry(&world)["dnd"], &entry(&world)["dnd_until"]), (&json!(true), &json!(until)));
     let seq = world.say("agent:a", "agent:b");
     assert_eq!(world.pending("agent:b"), [seq], "mail is queued all the same");

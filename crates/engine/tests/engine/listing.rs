@@ -1,7 +1,7 @@
 //! Lists that have no page on the wire: bounded, in order, and whole when they are read piece by piece.
 
 use crate::world::{World, outcome};
-use rialto_engine::listing::{Asker, Budget};
+use rialto_engine::listing::{Budget, RosterFilter};
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::{Engine, Filter, State, View, Viewer};
 use rialto_model::{Seq, limits};
@@ -24,11 +24,11 @@ fn with_channels(count: usize) -> World {
 }
 
 /// Every channel of a viewer, piece by piece; gives the rows of each piece.
-fn pieces(world: &World, viewer: Viewer, compat: bool) -> Vec<Vec<String>> {
+fn pieces(world: &World, viewer: Viewer, full_channels: bool) -> Vec<Vec<String>> {
     let (mut out, mut filter) = (Vec::new(), json!({ "include": ["channels"] }));
     loop {
-        let answer =
-            world.state().discovered(&world.engine.live, Asker { viewer, compat }, &filter, world.now).unwrap();
+        let wish = RosterFilter { full_channels, ..serde_json::from_value(filter.clone()).unwrap() };
+        let answer = json!(world.state().discovered(&world.engine.live, viewer, &wish, world.now).unwrap());
         let name = |row: &Value| row.as_str().or(row["address"].as_str()).unwrap().to_owned();
         out.push(answer["channels"].as_array().unwrap().iter().map(name).collect());
         assert_eq!(answer["has_more"] == true, answer["next"]["channels"].is_string());
@@ -75,9 +75,9 @@ fn list_bytes_max_ends_a_piece_with_many_names_early() {
     let mut state = world.state().clone();
     state.book.channels.iter_mut().for_each(|c| c.seated = (0..5000).collect());
     world.engine = Engine::new(State::from_parts(state.book, state.lists, state.network, 1));
-    let piece = world.state().channel_entries(Viewer::Operator, None, Budget::default());
-    let bytes: usize = piece.rows.iter().map(|row| row.to_string().len()).sum();
-    assert!(piece.next.is_some() && piece.rows.len() > 1, "{} rows", piece.rows.len());
+    let piece = world.state().channel_list(Viewer::Operator, None, Budget::default());
+    let bytes: usize = piece.channels.iter().map(|row| json!(row).to_string().len()).sum();
+    assert!(piece.has_more && piece.channels.len() > 1, "{} rows", piece.channels.len());
     assert!(bytes < 2 * limits::LIST_BYTES_MAX, "{bytes} bytes");
     let (pieces, all) = (pieces(&world, Viewer::Operator, true), 20);
     assert_eq!(pieces.concat().len(), all);
@@ -99,7 +99,8 @@ fn list_looks_max_ends_a_piece_that_finds_little() {
     let mut filter = json!({ "include": ["agents"], "query": "needle" });
     let mut asked = 0;
     let found = loop {
-        let answer = world.state().discover(&world.engine.live, None, &filter, world.now).unwrap();
+        let wish: RosterFilter = serde_json::from_value(filter.clone()).unwrap();
+        let answer = json!(world.state().discovered(&world.engine.live, Viewer::Operator, &wish, world.now).unwrap());
         asked += 1;
         if let Some(found) = answer["agents"].as_array().unwrap().first() {
             break found["address"].clone();
@@ -115,7 +116,10 @@ fn list_looks_max_ends_a_piece_that_finds_little() {
 #[test]
 fn a_cursor_belongs_to_one_section() {
     let world = World::plain().joined(&["agent:a"]);
-    let ask = |filter: Value| outcome(&world.state().discover(&world.engine.live, None, &filter, world.now));
+    let ask = |filter: Value| {
+        let wish: RosterFilter = serde_json::from_value(filter.clone()).unwrap();
+        outcome(&world.state().discovered(&world.engine.live, Viewer::Operator, &wish, world.now))
+    };
     assert_eq!(ask(json!({ "after": "3" })), "invalid_argument");
     assert_eq!(ask(json!({ "include": ["agents", "channels"], "after": "3" })), "invalid_argument");
     assert_eq!(ask(json!({ "include": ["agents"], "after": "no number" })), "invalid_argument");

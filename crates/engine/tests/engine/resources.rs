@@ -1,7 +1,9 @@
 //! Resources: rules, versions, content, calls (OpenAgents sheet, section 10).
 
 use crate::world::{World, outcome, signals};
-use rialto_engine::AdminOp;
+use rialto_engine::listing::RosterFilter;
+use rialto_engine::resources::ResourceFilter;
+use rialto_engine::{AdminOp, Viewer};
 use rialto_model::{Role, WorkState, limits};
 use serde_json::{Value, json};
 
@@ -432,19 +434,16 @@ fn lists_are_paged_and_filtered() {
     assert_eq!(names(discover(&mut world, "agent:m", json!({ "owner": "agent:b" }))), ["resource/tool/t"]);
     assert_eq!(names(discover(&mut world, "agent:m", json!({ "query": "third" }))), ["resource/file/docs/3"]);
     assert_eq!(discover(&mut world, "agent:m", json!({ "prefix": "file/docs/" })).len(), 7);
-    let page = world
-        .state()
-        .resources(&world.engine.live, Some(world.id("agent:m")), &json!({ "limit": 5 }), world.now)
-        .unwrap();
-    assert_eq!(page["next"], "resource/file/docs/4");
+    let five = ResourceFilter { limit: Some(5), ..ResourceFilter::default() };
+    let page = world.state().resources(&world.engine.live, Some(world.id("agent:m")), &five, world.now).unwrap();
+    assert_eq!(page.next.as_deref(), Some("resource/file/docs/4"));
     let rest = discover(&mut world, "agent:m", json!({ "after": "resource/file/docs/4" }));
     assert_eq!(names(rest), ["resource/file/docs/5", "resource/file/docs/6", "resource/tool/t"]);
     assert_eq!(outcome(&world.emit("agent:m", event("discover", "core", json!({ "limit": 501 })))), "invalid_argument");
-    let roster = world
-        .state()
-        .discover(&world.engine.live, Some(world.id("agent:m")), &json!({ "include": ["resources"] }), world.now)
-        .unwrap();
-    assert_eq!(roster["resources"].as_array().unwrap().len(), 8);
+    let wish = RosterFilter { include: Some(vec!["resources".into()]), ..RosterFilter::default() };
+    let member = Viewer::Member(world.id("agent:m"));
+    let roster = world.state().discovered(&world.engine.live, member, &wish, world.now).unwrap();
+    assert_eq!(roster.resources.unwrap().len(), 8);
 }
 
 #[test]

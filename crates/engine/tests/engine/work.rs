@@ -75,7 +75,7 @@ fn a_request_is_opened_done_and_told() {
     assert_eq!(world.pending("agent:a").len(), 3, "progress and end are mail of the requester");
     let ended = unit(&world, &id);
     assert_eq!((ended.terminal_at, ended.executor), (Some(world.now.wall), Some(world.id("agent:b"))));
-    let entry = world.state().unit_entry(&world.engine.live, ended, world.now);
+    let entry = json!(world.state().unit_view(&world.engine.live, ended, world.now));
     assert_eq!((&entry["requester"], &entry["executor_status"]), (&json!("agent:a"), &json!("online")));
 }
 
@@ -400,7 +400,8 @@ fn members_that_go_leave_their_work_visible() {
     let stays = open(&mut world, "agent:a", "agent:b", json!({}));
     let asked = open(&mut world, "agent:b", "agent:c", json!({}));
     world.act("agent:b", "network.agent.leave", json!({})).unwrap();
-    let entry = |world: &World, id: &str| world.state().unit_entry(&world.engine.live, unit(world, id), world.now);
+    let entry =
+        |world: &World, id: &str| json!(world.state().unit_view(&world.engine.live, unit(world, id), world.now));
     assert_eq!(
         (&entry(&world, &stays)["executor_status"], &entry(&world, &stays)["state"]),
         (&json!("left"), &json!("submitted"))

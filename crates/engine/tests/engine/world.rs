@@ -458,7 +458,7 @@ impl World {
             assert!(self.fx.records.is_empty(), "a refusal leaves nothing behind");
         }
         self.step();
-        result
+        result.map(|outcome| json!(outcome))
     }
 
     /// What a member changes about itself.

@@ -127,7 +127,7 @@ pub(crate) async fn network_asyncapi(
 ) -> Result<Response, Refusal> {
     let call = CallRequest::new(&state, &headers).path(Some(&name)).call()?;
     // A network that is not listed has no profile for strangers, and so no document.
-    crate::members::profile_json(&state, &call, &headers).await?;
+    crate::members::reachable_profile(&state, &call, &headers).await?;
     Ok(axum::Json(asyncapi_json(&state.base_url(&headers), call.session.network())).into_response())
 }
 

@@ -14,7 +14,6 @@ use rialto_carrier::body::BodyRefusal;
 use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::{FaceState, Params, Refusal, unread};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
-use rialto_node::command::Look;
 use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer, Woken};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -194,17 +193,9 @@ async fn batch(
 
 /// Waits for the first event that answers `id`; none in time is no error.
 async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Option<String>, Refusal> {
-    let view = if call
-        .session
-        .look(Look::Profile)
-        .await?
-        .get("capabilities")
-        .is_some_and(|c| c.to_string().contains("network.events"))
-    {
-        View::Log
-    } else {
-        View::Inbox
-    };
+    let capabilities = call.session.profile().await?.capabilities;
+    let has_history = capabilities.iter().any(|capability| capability == "network.events");
+    let view = if has_history { View::Log } else { View::Inbox };
     let query = Query {
         after: Some(format!("seq:{seq}")),
         limit: Some(1),

@@ -15,6 +15,7 @@ use futures_util::StreamExt;
 use rialto_carrier::answer::{self, invalid_field};
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_carrier::{FaceState, Params, Refusal};
+use rialto_model::view::FileView;
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::blobs::Upload;
 use rialto_node::{FileFilter, NewFile};
@@ -90,7 +91,7 @@ impl Around<'_> {
         let is_name = |fault: &Fault| fault.code == ErrorCode::InvalidAddress;
         let kept =
             kept.map_err(|fault| if is_name(&fault) { invalid_field("filename", &fault.message) } else { fault })?;
-        Ok(answer::ok(&dated(kept)))
+        Ok(answer::ok(&dated(&kept)))
     }
 }
 
@@ -100,13 +101,13 @@ struct Begun {
     network: String,
 }
 
-fn dated(mut file: Value) -> Value {
-    if let Some(at) = file.get_mut("created_at")
-        && let Some(ms) = at.as_u64()
-    {
-        *at = iso(ms).into();
-    }
-    file
+/// A file as workspace clients know it: its time is ISO 8601.
+fn dated(file: &FileView) -> Value {
+    let FileView { id, filename, content_type, size, uploaded_by, created_at } = file;
+    json!({
+        "id": id, "filename": filename, "content_type": content_type, "size": size, "uploaded_by": uploaded_by,
+        "created_at": iso(*created_at),
+    })
 }
 
 /// Refuses what says beforehand that it is too large.
@@ -221,11 +222,9 @@ pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
         limit: number("limit")?,
         offset: number("offset")?.unwrap_or(0),
     };
-    let mut found = call.session.files(filter).await?;
-    for file in found.get_mut("files").and_then(Value::as_array_mut).into_iter().flatten() {
-        *file = dated(file.take());
-    }
-    Ok(answer::ok(&found))
+    let found = call.session.files(filter).await?;
+    let files: Vec<Value> = found.files.iter().map(dated).collect();
+    Ok(answer::ok(&json!({ "files": files, "total": found.total })))
 }
 
 /// What the query says of who calls, as bodies say it.
@@ -241,12 +240,11 @@ fn said(request: &ApiRequest) -> Value {
 pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_by_url(&said(&request))?;
     let found = call.session.file(request.named("id")).await?;
-    let text = |key: &str| found.entry.get(key).and_then(Value::as_str);
     let sent = KeptContent {
         contents: vec![found.content],
         tag: found.version,
-        content_type: text("content_type"),
-        filename: text("filename"),
+        content_type: Some(&found.entry.content_type),
+        filename: Some(&found.entry.filename),
     };
     ranges::answer(call.session.network(), &sent, &request.headers).await
 }
@@ -254,7 +252,7 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
 /// `GET /v1/files/{id}/info`.
 pub(crate) async fn info(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call_with(&said(&request))?;
-    Ok(answer::ok(&dated(call.session.file(request.named("id")).await?.entry)))
+    Ok(answer::ok(&dated(&call.session.file(request.named("id")).await?.entry)))
 }
 
 /// `DELETE /v1/files/{id}`.

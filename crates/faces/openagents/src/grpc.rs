@@ -12,8 +12,9 @@ use axum::http::HeaderMap;
 use event::Event;
 use rialto_carrier::grpc::{GrpcServices, refused};
 use rialto_carrier::{FaceState, Params, Refusal, unread};
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::{ErrorCode, Fault, limits, read};
 use rialto_node::{Answered, Caller, Query, View};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::time::Duration;
@@ -256,20 +257,26 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         let filter = object(&r.filter, "filter")?;
-        let roster = call.session.discover(&filter, false).await.map_err(|f| refused(&f, None))?;
-        Ok(Response::new(pb::DiscoverReply { roster: roster.to_string().into_bytes() }))
+        let filter = read::value(filter, read::Place::member("filter")).map_err(|f| refused(&f, None))?;
+        let roster = call.session.discover(filter).await.map_err(|f| refused(&f, None))?;
+        Ok(Response::new(pb::DiscoverReply { roster: json_bytes(&roster)? }))
     }
 
     async fn profile(&self, request: Request<pb::ProfileRequest>) -> Result<Response<pb::ProfileReply>, Status> {
         let call = self.call(&request, &request.get_ref().network, "")?;
         let headers = request.metadata().clone().into_headers();
-        let profile = crate::members::profile_json(&self.state, &call, &headers).await.map_err(status_of)?;
-        Ok(Response::new(pb::ProfileReply { profile: profile.to_string().into_bytes() }))
+        let profile = crate::members::reachable_profile(&self.state, &call, &headers).await.map_err(status_of)?;
+        Ok(Response::new(pb::ProfileReply { profile: json_bytes(&profile)? }))
     }
 
     async fn connect(&self, request: Request<Streaming<pb::Event>>) -> Result<Response<Events>, Status> {
         connect::connect(&self.state, request).await
     }
+}
+
+/// What is shown, as the JSON that the messages carry.
+fn json_bytes<T: Serialize>(shown: &T) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(shown).map_err(|_| refused(&ErrorCode::Internal.into(), None))
 }
 
 impl Service {

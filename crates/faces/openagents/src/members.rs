@@ -7,9 +7,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal};
-use rialto_model::{ErrorCode, Fault, limits};
-use rialto_node::Wishes;
-use rialto_node::command::Look;
+use rialto_model::view::{MemberView, Presence, ProfileView, Roster, bare_name};
+use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_node::{RosterFilter, Wishes};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
@@ -64,7 +65,8 @@ pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, 
 pub(crate) async fn heartbeat(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    Ok(answer::ok(&call.session.heartbeat().await?))
+    let address = call.session.heartbeat().await?;
+    Ok(answer::ok(&json!({ "agent_name": bare_name(&address), "address": address, "status": Presence::Online })))
 }
 
 /// `POST /v1/remove` {agent_name, network}.
@@ -80,13 +82,12 @@ pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response,
     let call = request.call_with(&asker)?;
     let itself = call.session.caller().session.is_none() && call.session.caller().claimed.is_none();
     let remove = rialto_node::AdminOp::Remove(whom.as_str().unwrap_or_default().to_owned());
-    let data = if itself && (call.session.caller().operator || call.session.network().settings().token_manages) {
-        call.session.act(request.client.place(), remove).await?
+    let mut data = if itself && (call.session.caller().operator || call.session.network().settings().token_manages) {
+        json!(call.session.act(request.client.place(), remove).await?)
     } else {
         let event = json!({ "type": "network.agent.remove", "target": "core", "payload": { "agent_name": whom } });
         *one(&call, &event).await?.result.map_err(Refusal::from)?.result.unwrap_or_default()
     };
-    let mut data = data;
     if let Some(map) = data.as_object_mut() {
         map.insert("agent_name".into(), whom);
     }
@@ -96,19 +97,50 @@ pub(crate) async fn remove(request: ApiRequest, body: Bytes) -> Result<Response,
 /// `GET /v1/discover`.
 pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let mut filter = serde_json::Map::new();
-    for key in ["role", "status", "capability", "query", "after"] {
-        if let Some(value) = request.params.get(key) {
-            filter.insert(key.into(), json!(value));
-        }
+    let text = |key: &str| request.params.get(key).cloned();
+    let filter = RosterFilter {
+        include: text("include").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
+        after: text("after").filter(|cursor| !cursor.is_empty()),
+        limit: text("limit").map(|limit| limit.parse().unwrap_or(0)),
+        role: text("role"),
+        status: text("status"),
+        capability: text("capability"),
+        query: text("query"),
+        full_channels: call.compat,
+    };
+    let mut roster = call.session.discover(filter).await?;
+    if !call.compat {
+        return Ok(answer::ok(&roster));
     }
-    if let Some(sections) = request.params.get("include") {
-        filter.insert("include".into(), sections.split(',').map(str::trim).collect());
+    let agents = roster.agents.take().map(|agents| agents.into_iter().map(CompatAgent::new).collect());
+    Ok(answer::ok(&CompatRoster { roster, agents }))
+}
+
+/// The roster as clients of workspace servers know it.
+#[derive(Debug, Serialize)]
+struct CompatRoster {
+    /// All but its agents.
+    #[serde(flatten)]
+    roster: Roster,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<Vec<CompatAgent>>,
+}
+
+/// What clients of workspace servers know an agent by.
+#[derive(Debug, Serialize)]
+struct CompatAgent {
+    #[serde(flatten)]
+    member: MemberView,
+    agent_name: String,
+    last_heartbeat_at: Option<Millis>,
+    enabled_skills: Vec<String>,
+}
+
+impl CompatAgent {
+    fn new(member: MemberView) -> CompatAgent {
+        let (agent_name, last_heartbeat_at) = (member.name().to_owned(), member.last_seen_at);
+        CompatAgent { member, agent_name, last_heartbeat_at, enabled_skills: Vec::new() }
     }
-    if let Some(limit) = request.params.get("limit") {
-        filter.insert("limit".into(), json!(limit.parse::<u64>().unwrap_or(0)));
-    }
-    Ok(answer::ok(&call.session.discover(&Value::Object(filter), call.compat).await?))
 }
 
 /// `GET /v1/me`.
@@ -143,20 +175,19 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
     let after = after
         .map(|text| text.parse().map_err(|_| invalid_field("after", "a cursor that an answer gave")))
         .transpose()?;
-    Ok(answer::ok(&call.session.look(Look::ChannelPage { after, limit }).await?))
+    Ok(answer::ok(&call.session.channels(after, limit).await?))
 }
 
 /// `GET /v1/analytics`.
 pub(crate) async fn analytics(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    Ok(answer::ok(&call.session.look(Look::Analytics).await?))
+    Ok(answer::ok(&call.session.analytics().await?))
 }
 
 /// `GET /v1/profile`: public, unless the network is not listed.
 pub(crate) async fn profile(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let data = profile_json(&request.state, &call, &request.headers).await?;
-    Ok(answer::ok(&data))
+    Ok(answer::ok(&reachable_profile(&request.state, &call, &request.headers).await?))
 }
 
 /// `GET /v1/ws/{network}`: the profile again.
@@ -164,12 +195,20 @@ pub(crate) async fn network_profile(request: ApiRequest) -> Result<Response, Ref
     profile(request).await
 }
 
-pub(crate) async fn profile_json(state: &FaceState, call: &auth::Call, headers: &HeaderMap) -> Result<Value, Refusal> {
-    let mut data = call.session.look(Look::Profile).await?;
-    let base = state.base_url(headers);
-    if let Some(map) = data.as_object_mut() {
-        map.remove("listed");
-        map.insert("transports".into(), crate::docs::transports(&base, call.session.network().id()));
-    }
-    Ok(data)
+/// The profile of a network, with the ways to reach it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReachableProfile {
+    #[serde(flatten)]
+    profile: ProfileView,
+    transports: Value,
+}
+
+pub(crate) async fn reachable_profile(
+    state: &FaceState,
+    call: &auth::Call,
+    headers: &HeaderMap,
+) -> Result<ReachableProfile, Refusal> {
+    let network = call.session.network();
+    let transports = crate::docs::transports(&state.base_url(headers), network.id());
+    Ok(ReachableProfile { profile: call.session.profile().await?, transports })
 }

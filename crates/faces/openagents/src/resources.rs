@@ -15,23 +15,24 @@ use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_model::{ErrorCode, Fault, hex};
 use rialto_node::blobs::{STAGED_MS, Stored, Upload};
-use rialto_node::{Answered, EventRecord, FoundResource};
+use rialto_node::{Answered, EventRecord, FoundResource, ResourceFilter};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// `GET /v1/resources`.
 pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let mut filter = Map::new();
-    for key in ["type", "owner", "prefix", "query", "after"] {
-        if let Some(text) = request.params.get(key) {
-            filter.insert(key.to_owned(), json!(text));
-        }
-    }
-    if let Some(limit) = request.params.get("limit") {
-        filter.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| invalid_field("limit", "a number"))?.into());
-    }
-    Ok(answer::ok(&call.session.resources(filter.into()).await?))
+    let text = |key: &str| request.params.get(key).filter(|text| !text.is_empty()).cloned();
+    let limit = request.params.get("limit").map(|text| text.parse().map_err(|_| invalid_field("limit", "a number")));
+    let filter = ResourceFilter {
+        kind: text("type"),
+        owner: text("owner"),
+        prefix: text("prefix"),
+        query: text("query"),
+        after: text("after"),
+        limit: limit.transpose()?,
+    };
+    Ok(answer::ok(&call.session.resources(filter).await?))
 }
 
 /// The address in a path.
@@ -53,9 +54,12 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
         return Ok(answer::ok(&found.entry));
     }
     let FoundResource { entry, content: Some(kept) } = &found else { return Err(ErrorCode::ResourceNotFound.into()) };
-    let current = entry.get("version").and_then(Value::as_u64).unwrap_or(0);
-    let content_type = entry.get("content_type").and_then(Value::as_str);
-    let sent = KeptContent { contents: vec![*kept], tag: version.unwrap_or(current), content_type, filename: None };
+    let sent = KeptContent {
+        contents: vec![*kept],
+        tag: version.unwrap_or(entry.version),
+        content_type: entry.content_type.as_deref(),
+        filename: None,
+    };
     ranges::answer(call.session.network(), &sent, &request.headers).await
 }
 
@@ -182,7 +186,7 @@ pub(crate) async fn invoke(request: ApiRequest, body: Bytes) -> Result<Response,
     }
     let target = format!("resource/tool/{}", request.named("tool"));
     let event = json!({ "type": "network.resource.invoke", "target": target, "payload": input, "metadata": metadata });
-    let called = call.session.call(&event).await?;
+    let called = call.session.call(event.to_string().into()).await?;
     let accepted = called.answered.result?;
     let end = called.end.ok_or_else(|| Fault::new(ErrorCode::Internal, "the call ended without an event"))?;
     ended(&end, accepted.event_id())

@@ -182,8 +182,8 @@ impl Reader {
             };
             let chunk = match seen {
                 Ok(Some(Watched::Snapshot(unit))) => {
-                    let last = unit.get("last_seq").and_then(Value::as_u64).unwrap_or(0);
-                    sse::event(Some(&format_args!("seq:{last}")), "snapshot", &unit)
+                    let snapshot = serde_json::to_string(&unit).unwrap_or_default();
+                    sse::event(Some(&format_args!("seq:{}", unit.last_seq)), "snapshot", &snapshot)
                 }
                 Ok(Some(Watched::Event(record))) => {
                     sse::event(Some(&format_args!("seq:{}", record.event.seq)), "work", &entry(&record))

@@ -8,55 +8,63 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
+use jiff::Timestamp;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Preset;
 use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
-use rialto_model::{ErrorCode, Fault, Role, read};
-use rialto_node::command::Look;
+use rialto_model::view::{AdminOutcome, ChannelView, MemberView, WorkspaceView, bare_name};
+use rialto_model::{ErrorCode, Fault, Role, limits, read};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A stamp as ISO 8601 in UTC.
+/// A stamp as ISO 8601 in UTC, to the millisecond. One beyond the year 9999 is the last moment of that year.
 pub(crate) fn iso(ms: u64) -> String {
-    let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
-    // Days since 0000-03-01, in eras of 400 years: leap days come last.
-    let z = days + 719_468;
-    let (era, day) = (z / 146_097, z % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let (date, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
-    format!("{year:04}-{month:02}-{date:02}T{h:02}:{m:02}:{s:02}.{:03}Z", rest % 1000)
+    let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// Stamps of an object, and of the objects in it, as ISO 8601.
-fn dated(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(map) => {
-            for (key, inner) in map.iter_mut() {
-                *inner = match inner.as_u64() {
-                    Some(ms) if key.ends_with("At") => iso(ms).into(),
-                    _ if key == "settings" => inner.take(),
-                    _ => dated(inner.take()),
-                };
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(|inner| *inner = dated(inner.take())),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+/// A workspace in the words of its clients.
+fn workspace_json(seen: &WorkspaceView) -> Value {
+    let agents: Vec<Value> = seen.agents.iter().map(agent_json).collect();
+    let mut out = json!({
+        "workspaceId": seen.id, "slug": seen.id, "name": seen.name, "creatorEmail": seen.metadata.get("creator_email"),
+        "settings": seen.metadata.get("settings").cloned().unwrap_or_else(|| json!({})), "status": seen.status,
+        "createdAt": iso(seen.created_at), "lastActivityAt": iso(seen.last_activity_at), "browserEnabled": false,
+        "agents": agents,
+    });
+    if let (true, Some(map)) = (seen.has_more, out.as_object_mut()) {
+        map.insert("hasMore".into(), true.into());
     }
-    value
+    out
+}
+
+fn agent_json(agent: &MemberView) -> Value {
+    json!({
+        "agentName": agent.name(), "role": agent.role, "agentType": agent.profile.agent_type, "status": agent.status,
+        "description": agent.profile.description, "workingDir": agent.profile.working_dir,
+        "lastHeartbeatAt": agent.last_seen_at.map(iso), "joinedAt": iso(agent.joined_at),
+    })
+}
+
+fn channel_json(workspace: &str, channel: &ChannelView) -> Value {
+    let participants: Vec<&str> = channel.participants.iter().map(|address| bare_name(address)).collect();
+    json!({
+        "channelId": channel.name, "workspaceId": workspace, "name": channel.name, "title": channel.title,
+        "titleManuallySet": channel.title_manual, "createdBy": channel.created_by.as_deref().map(bare_name),
+        "masterAgent": channel.master.as_deref().map(bare_name), "resumeFrom": channel.resume_from,
+        "status": channel.status, "starred": channel.starred, "participants": participants,
+        "createdAt": iso(channel.created_at),
+    })
 }
 
 /// A call on one workspace, and what its caller sees of it.
 struct WorkspaceRequest {
     call: auth::Call,
-    seen: Value,
+    seen: WorkspaceView,
     /// Where the caller calls from.
     from: Option<String>,
 }
@@ -66,7 +74,7 @@ impl WorkspaceRequest {
     async fn load(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let id = request.path.get("id").map(String::as_str);
         let call = CallRequest::new(&request.state, &request.headers).path(id).call()?;
-        let seen = call.session.look(Look::Workspace { agents: false }).await?;
+        let seen = call.session.workspace(false).await?;
         Ok(WorkspaceRequest { call, seen, from: request.client.place() })
     }
 
@@ -74,23 +82,18 @@ impl WorkspaceRequest {
     async fn load_to_manage(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let text =
             "this takes the operator or a master, whom the operator makes (or the token where `token_manages` is set)";
-        WorkspaceRequest::load(request).await?.require("manages", text)
+        let loaded = WorkspaceRequest::load(request).await?;
+        if loaded.seen.manages { Ok(loaded) } else { Err(Fault::new(ErrorCode::Forbidden, text).into()) }
     }
 
     /// Like [`WorkspaceRequest::load`]; refuses whoever may not arrange its conversations.
     async fn load_to_arrange(request: &ApiRequest) -> Result<WorkspaceRequest, Refusal> {
         let text = "this takes a master, a person, the workspace's token or the operator";
-        WorkspaceRequest::load(request).await?.require("arranges", text)
+        let loaded = WorkspaceRequest::load(request).await?;
+        if loaded.seen.arranges { Ok(loaded) } else { Err(Fault::new(ErrorCode::Forbidden, text).into()) }
     }
 
-    fn require(self, may: &str, refusal: &str) -> Result<WorkspaceRequest, Refusal> {
-        if self.seen.get(may).and_then(Value::as_bool) == Some(true) {
-            return Ok(self);
-        }
-        Err(Fault::new(ErrorCode::Forbidden, refusal).into())
-    }
-
-    async fn act(&self, op: AdminOp) -> Result<Value, Refusal> {
+    async fn act(&self, op: AdminOp) -> Result<AdminOutcome, Refusal> {
         Ok(self.call.session.act(self.from.clone(), op).await?)
     }
 
@@ -100,15 +103,13 @@ impl WorkspaceRequest {
     }
 
     async fn channel(&self, name: &str) -> Result<Value, Refusal> {
-        let look = Look::WorkspaceChannel(name.to_owned());
-        Ok(dated(self.call.session.look(look).await?))
+        Ok(channel_json(&self.seen.id, &self.call.session.channel(name).await?))
     }
 }
 
 /// A workspace with its agents, as clients see it.
 async fn workspace(session: &Session) -> Result<Value, Fault> {
-    let mut seen = session.look(Look::Workspace { agents: true }).await?;
-    Ok(dated(seen.get_mut("workspace").map(Value::take).unwrap_or_default()))
+    Ok(workspace_json(&session.workspace(true).await?))
 }
 
 /// `POST /v1/workspaces` {name, agent_name?, agent_type?, creator_email?}.
@@ -156,11 +157,10 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
         ..NewChannel::default()
     };
     let made = network.admin(AdminOp::OpenSession(session)).await?;
-    let first = made.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let channel = network.session(&by).look(Look::WorkspaceChannel(first)).await?;
+    let channel = network.session(&by).channel(&name_of(made)?).await?;
     Ok(answer::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
-        "token": token.map(|t| t.expose().to_owned()), "channel": dated(channel),
+        "token": token.map(|t| t.expose().to_owned()), "channel": channel_json(network.id(), &channel),
     })))
 }
 
@@ -203,11 +203,9 @@ pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response,
                 patch.insert("status".into(), value.clone());
             }
             "settings" if value.is_object() => {
-                let mut metadata = loaded.seen.get("metadata").cloned().unwrap_or_else(|| json!({}));
-                if let Some(map) = metadata.as_object_mut() {
-                    map.insert("settings".into(), value.clone());
-                }
-                patch.insert("metadata".into(), metadata);
+                let mut metadata = loaded.seen.metadata.clone();
+                metadata.insert("settings".into(), value.clone());
+                patch.insert("metadata".into(), metadata.into());
             }
             _ => return Err(invalid_field(key, "a workspace has name, status and settings").into()),
         }
@@ -244,7 +242,7 @@ pub(crate) async fn resolve(
     let network = state.node.network_by_token(&hash).ok_or_else(unknown)?;
     let caller = Caller { bearer: Some(hash), ..Caller::default() };
     // One that has expired resolves to nothing.
-    network.session(&Arc::new(caller)).look(Look::Workspace { agents: false }).await.map_err(|_| unknown())?;
+    network.session(&Arc::new(caller)).workspace(false).await.map_err(|_| unknown())?;
     let base = state.base_url(&headers);
     Ok(answer::ok(&json!({
         "workspace_id": network.id(), "slug": network.id(), "name": network.settings().name, "endpoint": base,
@@ -256,7 +254,14 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load(&request).await?;
     let bad_cursor = |_| invalid_field("after", "is a cursor that an answer gave");
     let after = request.params.get("after").map(|text| text.parse().map_err(bad_cursor)).transpose()?;
-    Ok(answer::ok(&dated(loaded.call.session.look(Look::WorkspaceChannels { after }).await?)))
+    let list = loaded.call.session.channels(after, limits::LIST_ROWS_MAX).await?;
+    let channels: Vec<Value> = list.channels.iter().map(|channel| channel_json(&loaded.seen.id, channel)).collect();
+    let mut out = json!({ "channels": channels });
+    if let (Some(next), Some(map)) = (list.next, out.as_object_mut()) {
+        map.insert("has_more".into(), true.into());
+        map.insert("next".into(), next.into());
+    }
+    Ok(answer::ok(&out))
 }
 
 /// `POST /v1/workspaces/{id}/channels`.
@@ -264,8 +269,13 @@ pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, R
     let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
     let wish = NewChannel { created_by: None, ..read::value(json_object(&body)?, read::BODY)? };
     let made = loaded.act(AdminOp::OpenSession(wish)).await?;
-    let name = made.get("name").and_then(Value::as_str).unwrap_or_default();
-    Ok(answer::ok(&loaded.channel(name).await?))
+    Ok(answer::ok(&loaded.channel(&name_of(made)?).await?))
+}
+
+/// The name of a channel that was made for a conversation.
+fn name_of(made: AdminOutcome) -> Result<String, Refusal> {
+    let AdminOutcome::Channel { name: Some(name), .. } = made else { return Err(ErrorCode::Internal.into()) };
+    Ok(name)
 }
 
 /// `GET /v1/workspaces/{id}/channels/{name}`.
@@ -306,11 +316,11 @@ pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Re
     let role = role.ok_or_else(|| invalid_field("role", "master, member or observer"))?;
     let name = request.named("name").to_owned();
     let set = loaded.act(AdminOp::Role(name, role)).await?;
-    let workspace = loaded.workspace().await?;
-    let bare = set.get("address").and_then(Value::as_str).map(|a| a.split_once(':').map_or(a, |(_, name)| name));
-    let agents = workspace.get("agents").and_then(Value::as_array);
-    let found = agents.into_iter().flatten().find(|a| a.get("agentName").and_then(Value::as_str) == bare);
-    Ok(answer::ok(&found.cloned().unwrap_or_else(|| dated(set.clone()))))
+    let workspace = loaded.call.session.workspace(true).await?;
+    let AdminOutcome::Role { address, .. } = &set else { return Err(ErrorCode::Internal.into()) };
+    let bare = address.as_deref().map(bare_name);
+    let found = workspace.agents.iter().find(|agent| Some(agent.name()) == bare);
+    Ok(found.map_or_else(|| answer::ok(&set), |agent| answer::ok(&agent_json(agent))))
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
@@ -331,8 +341,7 @@ pub(crate) async fn composing(request: ApiRequest, body: Bytes) -> Result<Respon
 /// `GET /v1/invitations?agent=`.
 pub(crate) async fn invitations(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let look = Look::Invitations(request.params.get("agent").cloned());
-    Ok(answer::ok(&call.session.look(look).await?))
+    Ok(answer::ok(&call.session.invitations(request.params.get("agent").cloned()).await?))
 }
 
 /// `POST /v1/invitations`: the operator's, or an event of the member that calls.
@@ -387,8 +396,5 @@ mod tests {
         ] {
             assert_eq!(iso(ms), text);
         }
-        let object = json!({ "createdAt": 0, "n": 5, "settings": { "xAt": 1 }, "list": [{ "joinedAt": null }] });
-        let want = json!({ "createdAt": iso(0), "n": 5, "settings": { "xAt": 1 }, "list": [{ "joinedAt": null }] });
-        assert_eq!(dated(object), want);
     }
 }

@@ -7,7 +7,6 @@ use rialto_carrier::Refusal;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
-use rialto_node::command::{Ledger, Look};
 use rialto_node::{AdminOp, CreateNetwork, DeadLetters, Wishes};
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>
 pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
     let mut out = Vec::new();
     for network in request.state.node.networks() {
-        out.push(network.session(&request.caller).look(Look::Operator(Ledger::Network)).await?);
+        out.push(network.session(&request.caller).network_view().await?);
     }
     Ok(answer::ok(&json!({ "networks": out })))
 }
@@ -70,7 +69,7 @@ pub(crate) async fn create(request: OperatorRequest, body: Bytes) -> Result<Resp
 }
 
 pub(crate) async fn show(request: OperatorRequest) -> Result<Response, Refusal> {
-    request.show(Ledger::Network).await
+    Ok(answer::ok(&request.session()?.network_view().await?))
 }
 
 pub(crate) async fn change(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
@@ -84,7 +83,7 @@ pub(crate) async fn change(request: OperatorRequest, body: Bytes) -> Result<Resp
 }
 
 pub(crate) async fn tokens(request: OperatorRequest) -> Result<Response, Refusal> {
-    request.show(Ledger::Tokens).await
+    Ok(answer::ok(&request.session()?.tokens().await?))
 }
 
 /// The member a token is made for, given as a bare name or an address: an agent's bare name, else the address.
@@ -119,22 +118,14 @@ pub(crate) async fn revoke_token(request: OperatorRequest) -> Result<Response, R
 }
 
 pub(crate) async fn groups(request: OperatorRequest) -> Result<Response, Refusal> {
-    request.show(Ledger::Groups).await
+    Ok(answer::ok(&request.session()?.groups().await?))
 }
 
 pub(crate) async fn group(request: OperatorRequest) -> Result<Response, Refusal> {
-    let name = request.named("name").to_owned();
-    let all = request.read(Ledger::Groups).await?;
-    let found = all
-        .get("groups")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .find(|g| g.get("name").and_then(Value::as_str) == Some(&name));
-    match found {
-        Some(group) => Ok(answer::ok(group)),
-        None => Err(Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}")).into()),
-    }
+    let name = request.named("name");
+    let all = request.session()?.groups().await?;
+    let missing = || Fault::new(ErrorCode::UnknownTarget, format!("no group {name:?}"));
+    Ok(answer::ok(all.groups.iter().find(|group| group.name == name).ok_or_else(missing)?))
 }
 
 pub(crate) async fn set_group(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
@@ -245,7 +236,7 @@ pub(crate) async fn redact(request: OperatorRequest, body: Bytes) -> Result<Resp
 
 /// `GET …/members`: everybody with what holds the name and its sessions; never a secret.
 pub(crate) async fn members(request: OperatorRequest) -> Result<Response, Refusal> {
-    request.show(Ledger::Sessions).await
+    Ok(answer::ok(&request.session()?.member_sessions().await?))
 }
 
 /// `POST …/members/{address}/release`: the name belongs to nobody any more.
@@ -269,5 +260,5 @@ pub(crate) async fn audit(request: OperatorRequest) -> Result<Response, Refusal>
         .get("since")
         .map(|text| text.parse().map_err(|_| invalid_field("since", "is a time in milliseconds")));
     let (since, actor) = (since.transpose()?.unwrap_or(0), request.params.get("actor").cloned());
-    request.show(Ledger::Audit(since, actor)).await
+    Ok(answer::ok(&request.session()?.audit(since, actor).await?))
 }

@@ -3,9 +3,8 @@
 //! Counters have few labels. Types and sources come and go, so they are gauges of the window, and they are shown to the
 //! operator alone: `/metrics` is public, and who is there is not.
 
-use rialto_node::command::Look;
+use rialto_model::view::AnalyticsView;
 use rialto_node::{Caller, Network};
-use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,46 +12,61 @@ use std::time::Duration;
 /// A network that does not answer soon is left out: metrics matter most when something is stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A family of lines: its name and kind, and where its values are: part, list, label, value.
+/// A family of lines: its name and kind, its label, and where its values are.
 struct Family {
     name: &'static str,
     kind: &'static str,
     operator: bool,
-    part: &'static str,
-    list: &'static str,
     label: &'static str,
-    value: &'static str,
+    values: fn(&AnalyticsView) -> Vec<(&str, u64)>,
 }
 
 const FAMILIES: [Family; 5] = [
-    family("events_total", "counter", "total", "by_target", "target", "events"),
-    family("bytes_total", "counter", "total", "by_target", "target", "bytes"),
-    family("rejections_total", "counter", "total", "by_mod", "mod", "events"),
-    window("type_events", "by_type", "type"),
-    window("source_events", "by_source", "source"),
+    Family {
+        name: "events_total",
+        kind: "counter",
+        operator: false,
+        label: "target",
+        values: |report| report.total.by_target.iter().map(|row| (row.target.as_str(), row.events)).collect(),
+    },
+    Family {
+        name: "bytes_total",
+        kind: "counter",
+        operator: false,
+        label: "target",
+        values: |report| report.total.by_target.iter().map(|row| (row.target.as_str(), row.bytes)).collect(),
+    },
+    Family {
+        name: "rejections_total",
+        kind: "counter",
+        operator: false,
+        label: "mod",
+        values: |report| report.total.by_mod.iter().map(|row| (row.by.as_ref(), row.events)).collect(),
+    },
+    Family {
+        name: "type_events",
+        kind: "gauge",
+        operator: true,
+        label: "type",
+        values: |report| report.window.by_type.iter().map(|row| (row.kind.as_ref(), row.events)).collect(),
+    },
+    Family {
+        name: "source_events",
+        kind: "gauge",
+        operator: true,
+        label: "source",
+        values: |report| {
+            report.window.by_source.iter().flatten().map(|row| (row.source.as_ref(), row.events)).collect()
+        },
+    },
 ];
-
-const fn family(
-    name: &'static str,
-    kind: &'static str,
-    part: &'static str,
-    list: &'static str,
-    label: &'static str,
-    value: &'static str,
-) -> Family {
-    Family { name, kind, operator: false, part, list, label, value }
-}
-
-const fn window(name: &'static str, list: &'static str, label: &'static str) -> Family {
-    Family { operator: true, ..family(name, "gauge", "window", list, label, "events") }
-}
 
 /// Writes the lines of every network that counts.
 pub(crate) async fn lines(networks: &[Network], operator: bool, out: &mut String) {
     let caller = Arc::new(Caller { operator: true, ..Caller::default() });
-    let mut reports: Vec<(&str, Value)> = Vec::new();
+    let mut reports: Vec<(&str, AnalyticsView)> = Vec::new();
     for network in networks.iter().filter(|n| n.is_counted()) {
-        if let Ok(Ok(report)) = tokio::time::timeout(PATIENCE, network.session(&caller).look(Look::Analytics)).await {
+        if let Ok(Ok(report)) = tokio::time::timeout(PATIENCE, network.session(&caller).analytics()).await {
             reports.push((network.id(), report));
         }
     }
@@ -67,12 +81,9 @@ pub(crate) async fn lines(networks: &[Network], operator: bool, out: &mut String
     }
 }
 
-fn write(family: &Family, network: &str, report: &Value, out: &mut String) {
-    let list = report.get(family.part).and_then(|part| part.get(family.list)).and_then(Value::as_array);
-    for row in list.into_iter().flatten() {
-        let name = row.get(family.label).and_then(Value::as_str).unwrap_or_default();
-        let value = row.get(family.value).and_then(Value::as_u64).unwrap_or_default();
-        let Family { name: of, label, .. } = family;
+fn write(family: &Family, network: &str, report: &AnalyticsView, out: &mut String) {
+    let Family { name: of, label, values, .. } = family;
+    for (name, value) in values(report) {
         let _ = writeln!(out, "rialto_analytics_{of}{{network=\"{network}\",{label}=\"{}\"}} {value}", escaped(name));
     }
 }
@@ -85,15 +96,18 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use rialto_model::view::{CountsView, RefusalCount, SourceCount, TargetCount, TypeCount};
 
     #[test]
     fn each_family_finds_its_values() {
-        let counts = json!({
-            "by_target": [{ "target": "channel", "events": 3, "bytes": 99 }], "by_mod": [{ "mod": "mod/auth", "events": 2 }],
-            "by_type": [{ "type": "a.b", "events": 3 }], "by_source": [{ "source": "a\"\\b", "events": 1 }],
-        });
-        let report = json!({ "window": counts, "total": counts });
+        let counts = CountsView {
+            by_target: vec![TargetCount { target: "channel".to_owned(), events: 3, bytes: 99 }],
+            by_mod: vec![RefusalCount { by: "mod/auth".into(), events: 2 }],
+            by_type: vec![TypeCount { kind: "a.b".into(), events: 3, bytes: 0 }],
+            by_source: Some(vec![SourceCount { source: "a\"\\b".into(), events: 1, bytes: 0 }]),
+            ..CountsView::default()
+        };
+        let report = AnalyticsView { window: counts.clone(), total: counts, ..AnalyticsView::default() };
         let mut out = String::new();
         for family in &FAMILIES {
             write(family, "n1", &report, &mut out);

@@ -7,7 +7,6 @@ use rialto_carrier::Refusal;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
-use rialto_node::command::Ledger;
 use rialto_node::mods::manage::Patch;
 use rialto_node::mods::{ModConfig, Mode, OnError};
 use serde_json::{Map, Value};
@@ -51,15 +50,14 @@ fn whole(name: &str, body: &Value) -> Result<ModConfig, Fault> {
 
 /// `GET …/mods`: the pipeline in its order, and what this build could load.
 pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
-    request.show(Ledger::Mods).await
+    Ok(answer::ok(&request.session()?.mods().await?))
 }
 
 /// `GET …/mods/{name}`: a loaded mod with every setting it knows.
 pub(crate) async fn show(request: OperatorRequest) -> Result<Response, Refusal> {
     let name = request.named("name");
-    let all = request.read(Ledger::Mods).await?;
-    let mods = all.get("mods").and_then(Value::as_array);
-    let found = mods.into_iter().flatten().find(|m| m.get("name").and_then(Value::as_str) == Some(name));
+    let all = request.session()?.mods().await?;
+    let found = all.mods.iter().find(|shown| shown.name.as_ref() == name);
     let missing = || Fault::new(ErrorCode::ModNotFound, format!("mod/{name} is not loaded"));
     Ok(answer::ok(found.ok_or_else(missing)?))
 }

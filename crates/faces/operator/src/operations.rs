@@ -167,18 +167,10 @@ pub(crate) async fn doctor(State(state): State<FaceState>, headers: HeaderMap) -
     check("clock", behind <= rialto_node::task::CLOCK_BEHIND_MS, detail);
     for network in state.node.networks() {
         let started = Instant::now();
-        let answer = network
-            .session(&caller)
-            .look(rialto_node::command::Look::Operator(rialto_node::command::Ledger::Network))
-            .await;
+        let answer = network.session(&caller).network_view().await;
         let took = started.elapsed();
         let detail = match &answer {
-            Ok(info) => format!(
-                "answers in {} µs, {} events, {} members",
-                took.as_micros(),
-                info.get("head").unwrap_or(&Value::Null),
-                info.get("members").unwrap_or(&Value::Null)
-            ),
+            Ok(info) => format!("answers in {} µs, {} events, {} members", took.as_micros(), info.head, info.members),
             Err(fault) => fault.to_string(),
         };
         let detail = match network.damage() {

@@ -5,10 +5,9 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::Response;
 use rialto_carrier::{Client, FaceState, Params, Refusal, RequestInfo, answer, credentials};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, Fault};
-use rialto_node::command::{Ledger, Look};
-use rialto_node::{AdminOp, Caller, Network};
-use serde_json::Value;
+use rialto_node::{AdminOp, Caller, Network, Session};
 use std::sync::Arc;
 
 /// A request of the operator.
@@ -45,14 +44,9 @@ impl OperatorRequest {
         self.state.node.network(id).ok_or_else(|| missing().into())
     }
 
-    /// What a ledger of the network says.
-    pub(crate) async fn read(&self, ledger: Ledger) -> Result<Value, Refusal> {
-        Ok(self.network()?.session(&self.caller).look(Look::Operator(ledger)).await?)
-    }
-
-    /// The same as an answer.
-    pub(crate) async fn show(&self, ledger: Ledger) -> Result<Response, Refusal> {
-        Ok(answer::ok(&self.read(ledger).await?))
+    /// The operator in that network.
+    pub(crate) fn session(&self) -> Result<Session, Refusal> {
+        Ok(self.network()?.session(&self.caller))
     }
 
     /// Does something to the network, and records that the operator did, and from where.
@@ -66,7 +60,7 @@ impl OperatorRequest {
     }
 
     /// The same, for an answer that says more.
-    pub(crate) async fn done(&self, op: AdminOp) -> Result<Value, Refusal> {
-        Ok(self.network()?.session(&self.caller).act(self.client.place(), op).await?)
+    pub(crate) async fn done(&self, op: AdminOp) -> Result<AdminOutcome, Refusal> {
+        Ok(self.session()?.act(self.client.place(), op).await?)
     }
 }

@@ -48,6 +48,9 @@ pub struct MemberView {
     pub profile: Profile,
     /// When it joined.
     pub joined_at: Millis,
+    /// The face that carries it, if it lives elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<Box<str>>,
     /// Whether its calls need its session.
     pub binding: SessionBinding,
     /// Whether its mail waits. The roster says so only where it does.
@@ -158,6 +161,7 @@ mod tests {
                 working_dir: Some("/w".to_owned()),
             },
             joined_at: 1,
+            via: Some("agh".into()),
             binding: SessionBinding::Strict,
             dnd: Some(true),
             dnd_until: Some(9),
@@ -170,7 +174,7 @@ mod tests {
         let json = r#"{
             "address":"agent:ann","role":"master","status":"online","verification":2,"agent_type":"writer",
             "description":"writes","capabilities":["write"],"server_host":"host","working_dir":"/w","joined_at":1,
-            "binding":"strict","dnd":true,"dnd_until":9,"last_seen_at":5}"#;
+            "via":"agh","binding":"strict","dnd":true,"dnd_until":9,"last_seen_at":5}"#;
         check(&ann(), json);
         assert_eq!((ann().name(), bare_name("core")), ("ann", "core"));
     }
@@ -184,6 +188,7 @@ mod tests {
             verification: 0,
             profile: Profile::default(),
             joined_at: 1,
+            via: None,
             binding: SessionBinding::Lax,
             dnd: None,
             dnd_until: None,
@@ -196,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_member_as_it_sees_itself() {
-        let member = MemberView { profile: Profile::default(), dnd: Some(false), dnd_until: None, ..ann() };
+        let member = MemberView { profile: Profile::default(), via: None, dnd: Some(false), dnd_until: None, ..ann() };
         let me = MeView {
             member,
             name: "ann".into(),

@@ -264,9 +264,7 @@ impl Task {
             Then::Count(reply, n) => {
                 let _ = reply.send(Ok(n));
             }
-            Then::Value(reply, value) => {
-                let _ = reply.send(value);
-            }
+            Then::Pending(answer) => answer.give(Ok(())),
             Then::Page(reply, page) => {
                 let _ = reply.send(page);
             }

@@ -1,128 +1,54 @@
 //! Small reads answered inside the task.
 
 use super::Task;
-use crate::command::{Ledger, Look};
-use rialto_engine::listing::{Asker, Budget, Piece};
-use rialto_engine::{Caller, Clock, Viewer, mods};
-use rialto_model::{ErrorCode, Fault};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use super::read::ReadContext;
+use rialto_engine::{MemberId, Viewer};
+use rialto_model::view::{Explanation, Step};
+use rialto_model::{ErrorCode, Fault, Seq};
 
 /// Members looked at for one piece of a listing of conversations: each means two lists that are compared.
 const PAIRS_MAX: usize = 100;
+
+/// With whom a member has exchanged direct events: a piece of the members.
+#[derive(Debug)]
+pub(crate) struct DirectPairs {
+    /// The member's own address.
+    pub(crate) own: Box<str>,
+    /// The others.
+    pub(crate) with: Vec<DirectPair>,
+    /// After whom the next piece begins, if there is one.
+    pub(crate) next: Option<MemberId>,
+}
+
+/// Somebody with whom a member has exchanged direct events.
+#[derive(Debug)]
+pub(crate) struct DirectPair {
+    /// Position of the last of them.
+    pub(crate) last: Seq,
+    /// How many there are.
+    pub(crate) count: u64,
+    /// Its address.
+    pub(crate) address: Box<str>,
+}
 
 fn unknown(id: &str) -> Fault {
     Fault::new(ErrorCode::UnknownTarget, format!("no event {id:?} is known here"))
 }
 
 impl Task {
-    pub(super) fn look(&mut self, caller: &Caller, what: Look, now: Clock) -> Result<Value, Fault> {
-        if matches!(what, Look::Profile) {
-            return Ok(self.profile());
-        }
-        let viewer = self.viewer_of(caller, now)?;
-        let member = match viewer {
-            Viewer::Member(id) => Some(id),
-            Viewer::Operator | Viewer::Reader { .. } => None,
-        };
-        match what {
-            Look::Profile => Ok(self.profile()),
-            Look::Discover { filter, compat } => {
-                self.engine.state.discovered(&self.engine.live, Asker { viewer, compat }, &filter, now)
-            }
-            Look::Me => match member {
-                Some(id) => Ok(self.engine.state.own_entry(&self.engine.live, id, now)),
-                None => Err(Fault::new(ErrorCode::NotAMember, "only members have settings of their own: join first")),
-            },
-            Look::Channels => Ok(listed(self.engine.state.channel_entries(viewer, None, Budget::default()))),
-            Look::ChannelPage { after, limit } => {
-                Ok(listed(self.engine.state.channel_entries(viewer, after, Budget::rows(limit))))
-            }
-            Look::Threads { channel, before, limit } => {
-                let list = self.engine.state.threads(viewer, channel.as_deref(), before, limit)?;
-                Ok(list.iter().map(|summary| self.summary(summary)).collect())
-            }
-            Look::Thread { channel, thread } => Ok(self.summary(&self.engine.state.thread(viewer, &channel, &thread)?)),
-            Look::Rooms { before, limit } => {
-                let list = self.engine.state.rooms(viewer, before, limit);
-                Ok(list.iter().map(|summary| self.summary(summary)).collect())
-            }
-            Look::Room(id) => self.room(viewer, &id),
-            Look::Resources(filter) => {
-                self.engine.state.resources(&self.engine.live, self.asker(viewer)?, &filter, now)
-            }
-            Look::Resource { address, version } => {
-                let asker = self.asker(viewer)?;
-                let found = self.engine.state.readable(&self.engine.live, asker, &address, version, now)?;
-                Ok(json!({ "entry": found.0, "blob": found.1 }))
-            }
-            Look::MayWrite(address) => self.may_write(member, &address),
-            Look::MayBring => self.may_bring(viewer),
-            Look::Files(filter) => self.engine.state.files_seen(viewer, &filter),
-            Look::File(id) => self.file(caller, viewer, &id, now),
-            Look::HasFile(id) => Ok(self.engine.state.has_file(&id).into()),
-            Look::Works { filter, limit } => Ok(self.works(viewer, &filter, limit, now)),
-            Look::Work(id) => self.work(viewer, &id, now),
-            Look::Artifact { id, artifact } => self.artifact(viewer, &id, &artifact),
-            Look::WorkLog { id, after, limit } => self.work_log(viewer, &id, after, limit),
-            Look::Conversations { after } => self.conversations(member, after),
-            Look::Workspace { agents } => Ok(self.workspace(caller, agents, now)),
-            Look::WorkspaceChannels { after } => Ok(listed(self.workspace_channels(viewer, after))),
-            Look::WorkspaceChannel(name) => self.workspace_channel(viewer, &name),
-            Look::Invitations(agent) => self.invitations(viewer, agent),
-            Look::Analytics => self
-                .engine
-                .analytics(now)
-                .ok_or_else(|| Fault::new(ErrorCode::ModNotFound, "mod/analytics is not loaded")),
-            Look::Explain { id, record } => self.explain(viewer, &id, record.as_deref()),
-            Look::DeadLetters { seq, recipient, limit } => {
-                operators_only(viewer)?;
-                let state = &self.engine.state;
-                let mut letters = state.open_dead_letters(seq, recipient.as_deref());
-                let list: Vec<Value> = letters
-                    .by_ref()
-                    .take(limit)
-                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at, "kept": state.lists.kept().contains(d.seq) }))
-                    .collect();
-                Ok(json!({ "dead_letters": list, "has_more": letters.next().is_some() }))
-            }
-            Look::Operator(ledger) => {
-                operators_only(viewer)?;
-                Ok(self.operator(ledger))
-            }
-        }
-    }
-
-    fn profile(&self) -> Value {
-        let book = &self.engine.state.book;
-        let s = &book.settings;
-        let now = self.clock.now();
-        let online = self.engine.online(now);
-        let mut capabilities = vec!["network.agent", "network.channel"];
-        if self.engine.state.has_mod("persistence") {
-            capabilities.push("network.events");
-        }
-        json!({
-            "id": book.id, "slug": book.id, "name": s.name, "description": s.metadata.get("description").cloned().unwrap_or_default(),
-            "access": { "policy": if self.engine.state.is_open() { "open" } else { s.policy.as_str() }, "min_verification": s.min_verification },
-            "capabilities": capabilities, "agents_online": online, "status": s.status.as_str(), "delivery": s.delivery.as_str(),
-            "durability": s.durability.as_str(), "profile": s.profile.as_str(), "onm_version": "1.0",
-            "listed": s.metadata.get("listed").and_then(Value::as_bool).unwrap_or(true),
-        })
-    }
-
-    /// Members that come after one of them, with whom the viewer has exchanged direct events: the last one, and how many.
-    fn conversations(&self, member: Option<u32>, after: Option<u32>) -> Result<Value, Fault> {
-        let Some(me) = member else {
+    /// Members that come after one of them, with whom the reader has exchanged direct events: the last one, and how many.
+    pub(crate) fn conversations(&self, by: &ReadContext<'_>, after: Option<MemberId>) -> Result<DirectPairs, Fault> {
+        let Viewer::Member(me) = by.viewer else {
             return Err(Fault::new(ErrorCode::NotAMember, "only members have conversations: join first"));
         };
         let state = &self.engine.state;
         let own = state.member(me).map(|m| m.address.clone()).unwrap_or_default();
-        let mut list: Vec<Value> = Vec::new();
+        let mut pairs = DirectPairs { own, with: Vec::new(), next: None };
         let (mut looks, mut last) = (PAIRS_MAX, None);
         for (other, m) in state.roster_after(after) {
             if looks == 0 {
-                return Ok(json!({ "own": own, "with": list, "next": last }));
+                pairs.next = last;
+                break;
             }
             last = Some(other);
             if other == me {
@@ -130,105 +56,34 @@ impl Task {
             }
             looks -= 1;
             let seqs = state.direct_between(me, other);
-            let newest = seqs.max().filter(|seq| *seq <= self.committed);
-            list.extend(newest.map(|seq| json!({ "last": seq, "count": seqs.len(), "address": m.address })));
+            if let Some(last) = seqs.max().filter(|seq| *seq <= self.committed) {
+                pairs.with.push(DirectPair { last, count: seqs.len(), address: m.address.clone() });
+            }
         }
-        Ok(json!({ "own": own, "with": list, "next": null }))
+        Ok(pairs)
     }
 
-    fn explain(&self, viewer: Viewer, id: &str, record: Option<&rialto_engine::EventRecord>) -> Result<Value, Fault> {
+    /// What became of an event, or why it was refused if there is none.
+    pub(crate) fn explain(
+        &self,
+        viewer: Viewer,
+        id: &str,
+        record: Option<&rialto_engine::EventRecord>,
+    ) -> Result<Explanation, Fault> {
         let state = &self.engine.state;
         let Some(record) = record else {
-            return state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id));
+            let refused = state.explain_refusal(&self.engine.live, viewer, id).ok_or_else(|| unknown(id))?;
+            return Ok(Explanation::Refused(Box::new(refused)));
         };
-        let mut explanation = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
-        let pending: BTreeMap<String, (u32, bool)> = explanation
-            .pending
-            .iter()
-            .filter_map(|m| {
-                let (seq, member) = (record.event.seq, state.member(*m)?);
-                let attempts = self.sessions.attempts(*m, seq);
-                Some((member.address.to_string(), (attempts, attempts > 0 || self.sessions.was_shown(*m, seq))))
-            })
-            .collect();
-        for rung in explanation.json.get_mut("recipients").and_then(Value::as_array_mut).into_iter().flatten() {
-            let found = rung.get("recipient").and_then(Value::as_str).and_then(|address| pending.get(address));
-            if let (Some((attempts, went_out)), Some(map)) = (found, rung.as_object_mut()) {
-                map.insert("attempts".into(), json!(attempts));
-                if *went_out {
-                    map.insert("rung".into(), "delivered".into());
-                }
+        let mut explained = state.explain(viewer, record).ok_or_else(|| unknown(id))?;
+        for (place, member) in explained.pending {
+            let Some(rung) = explained.stored.recipients.get_mut(place) else { continue };
+            let attempts = self.sessions.attempts(member, record.event.seq);
+            rung.attempts = Some(attempts);
+            if attempts > 0 || self.sessions.was_shown(member, record.event.seq) {
+                rung.rung = Step::Delivered;
             }
         }
-        Ok(explanation.json)
-    }
-
-    fn operator(&self, ledger: Ledger) -> Value {
-        let book = &self.engine.state.book;
-        match ledger {
-            Ledger::Tokens => {
-                let used_at = |t: &rialto_model::network::Token| self.engine.live.last_use(t);
-                let list: Vec<Value> = book
-                    .tokens
-                    .iter()
-                    .map(|t| json!({ "label": t.label, "role": t.role.map(rialto_model::Role::as_str), "agent": t.agent, "expires_at": t.expires_at, "created_at": t.created_at, "last_used_at": used_at(t) }))
-                    .collect();
-                json!({ "tokens": list })
-            }
-            Ledger::Groups => {
-                let list: Vec<Value> = book
-                    .groups
-                    .iter()
-                    .map(|(n, g)| json!({ "group": format!("group/{n}"), "name": n, "members": g.members }))
-                    .collect();
-                json!({ "groups": list })
-            }
-            Ledger::Mods => mods::manage::listed(&self.engine.state),
-            Ledger::DeadLetters => {
-                let list: Vec<Value> = book
-                    .dead_letters
-                    .iter()
-                    .map(|d| json!({ "seq": d.seq, "recipient": d.recipient, "reason": d.reason, "at": d.at }))
-                    .collect();
-                json!({ "dead_letters": list })
-            }
-            Ledger::Sessions => {
-                json!({ "members": self.engine.state.credentials(&self.engine.live, self.clock.now()) })
-            }
-            Ledger::Audit(since, actor) => json!({ "entries": self.engine.state.audit(since, actor.as_deref()) }),
-            Ledger::Network => {
-                let mut out = serde_json::to_value(&book.settings).unwrap_or_default();
-                if let Some(map) = out.as_object_mut() {
-                    map.insert("id".into(), json!(book.id));
-                    map.insert("created_at".into(), json!(book.created_at));
-                    map.insert("created_by".into(), json!(book.created_by));
-                    map.insert("members".into(), json!(self.engine.state.roster().count()));
-                    map.insert("channels".into(), json!(self.engine.state.channel_count()));
-                    map.insert("head".into(), json!(book.head));
-                    map.insert("purged".into(), json!(book.purged));
-                    map.insert("mods".into(), json!(book.mods));
-                }
-                out
-            }
-        }
-    }
-}
-
-/// Channels as answers have them, with a cursor if there are more.
-fn listed(piece: Piece) -> Value {
-    let mut out = json!({ "channels": piece.rows });
-    if let (Some(next), Some(map)) = (piece.next, out.as_object_mut()) {
-        map.insert("has_more".into(), true.into());
-        map.insert("next".into(), next.into());
-    }
-    out
-}
-
-fn operators_only(viewer: Viewer) -> Result<(), Fault> {
-    match viewer {
-        Viewer::Operator => Ok(()),
-        Viewer::Member(_) | Viewer::Reader { .. } => {
-            Err(Fault::new(ErrorCode::Forbidden, "only the operator may read this"))
-        }
+        Ok(Explanation::Stored(Box::new(explained.stored)))
     }
 }

@@ -22,10 +22,9 @@ fn only_reads(command: &Command) -> bool {
     match command {
         Command::Page { .. }
         | Command::Latest { .. }
-        | Command::View { .. }
+        | Command::Read(_)
         | Command::Locate { .. }
         | Command::Admitted { .. }
-        | Command::Touch { .. }
         | Command::Shown { .. }
         | Command::Forget { .. }
         | Command::Snapshot { .. }
@@ -66,7 +65,7 @@ impl Task {
         for then in unanswered {
             match then {
                 Then::Count(reply, _) => drop(reply.send(Err(fault()))),
-                Then::Value(reply, _) => drop(reply.send(Err(fault()))),
+                Then::Pending(answer) => answer.give(Err(fault())),
                 Then::Page(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Latest(reply, _) => drop(reply.send(Err(fault()))),
                 Then::Changed(reply, _) => drop(reply.send(Err(fault()))),
@@ -232,11 +231,10 @@ impl Task {
                 Command::AckThese { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Page { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Latest { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::Admin { reply, .. }
-                | Command::View { reply, .. }
-                | Command::OpenRoom { reply, .. }
-                | Command::Own { reply, .. }
-                | Command::Touch { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Admin { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Own { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::OpenRoom { reply, .. } => drop(reply.send(Err(fault()))),
+                Command::Read(read) => read.refuse(fault()),
                 Command::Locate { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Carry { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::ChangeFact { reply, .. } => drop(reply.send(Err(fault()))),

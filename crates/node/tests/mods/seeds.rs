@@ -3,7 +3,6 @@
 
 use super::{Heard, Stream, operator};
 use rialto_model::network::Preset;
-use rialto_node::command::Look;
 use rialto_node::{AdminOp, CreateNetwork, Network, Node, Query, View};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
@@ -193,8 +192,8 @@ async fn run(seed: u64) {
         }
     }
     // What the guard looked at and accepted it had passed, unless it was taken off; free notes it never saw.
-    let guarded = network.session(&operator()).look(Look::Operator(rialto_node::command::Ledger::Mods)).await.unwrap();
-    assert_eq!(guarded["mods"].to_string().contains("mod/guard"), !unloads);
+    let loaded = network.session(&operator()).mods().await.unwrap();
+    assert_eq!(loaded.mods.iter().any(|m| m.address == "mod/guard"), !unloads);
     let kinds = kinds(&network).await;
     for (id, payload) in &stored {
         let app = kinds.get(id).is_some_and(|kind| kind == "app.note");

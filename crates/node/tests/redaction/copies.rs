@@ -2,9 +2,8 @@
 
 use crate::scenes::{self, Scene};
 use crate::world::{SECRET, agent, check, holding, indexed, open, send};
-use rialto_node::command::Look;
 use rialto_node::{Caller, Network, Node, NodeConfig, Query, View};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// An emit that had to wait is in the log as owed and as the event that it became: both go with the event.
@@ -156,11 +155,10 @@ scenes! {
     an_emit_that_waits: OwedEmit,
 }
 
-async fn title(network: &Network, name: &str) -> Value {
+async fn title(network: &Network, name: &str) -> String {
     let operator = Arc::new(Caller { operator: true, ..Caller::default() });
-    let all = network.session(&operator).look(Look::Channels).await.unwrap();
-    let list = all.as_array().or_else(|| all["channels"].as_array()).unwrap();
-    list.iter().find(|channel| channel["name"] == name).unwrap()["title"].clone()
+    let all = network.session(&operator).channels(None, 500).await.unwrap();
+    all.channels.into_iter().find(|channel| channel.name.as_ref() == name).unwrap().title
 }
 
 #[tokio::test]
@@ -176,7 +174,7 @@ async fn a_newer_title_stays_and_a_session_without_one_gets_another() {
     let (node, network) = open(dir.path()).await;
     Scene::AutomaticTitle.play(&network).await;
     let answer = network.redact("said").await.unwrap();
-    assert_eq!(answer["copies"].as_array().unwrap().len(), 1, "the event that told of the title: {answer}");
+    assert_eq!(answer.copies.len(), 1, "the event that told of the title: {answer:?}");
     assert_eq!(title(&network, "session-1").await, "session-1");
     let ana = agent(&network, "human:ana@example.org").await;
     let event = json!({ "type": "workspace.message.posted", "target": "channel/session-1", "payload": { "content": "Another matter" } });
@@ -198,10 +196,10 @@ async fn the_same_words_said_again_stay() {
     send(&network, &bob, announce("second")).await;
     network.redact("said").await.unwrap();
     network.redact("first").await.unwrap();
-    assert_eq!(network.session(&bob).me().await.unwrap()["description"], SECRET);
+    assert_eq!(network.session(&bob).me().await.unwrap().member.profile.description.as_deref(), Some(SECRET));
     check(&node, &network).await;
     network.redact("second").await.unwrap();
-    assert_eq!(network.session(&bob).me().await.unwrap().get("description"), None);
+    assert_eq!(network.session(&bob).me().await.unwrap().member.profile.description, None);
     check(&node, &network).await;
     node.stop().await;
     assert_eq!(holding(dir.path()), [""; 0]);

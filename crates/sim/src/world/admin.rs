@@ -136,8 +136,7 @@ impl World {
         let result = self.drive(async move { network.redact(&id).await }).await?;
         self.note(&format!("redact {seq}: {:?}", result.as_ref().map_err(|f| f.code.as_str())));
         self.nets[n].oracle.redacted(seq, result.is_ok());
-        let copies = result.ok().and_then(|answer| answer["copies"].as_array().cloned()).unwrap_or_default();
-        for seq in copies.iter().filter_map(serde_json::Value::as_u64) {
+        for seq in result.map(|redaction| redaction.copies).unwrap_or_default() {
             self.nets[n].oracle.redacted(seq, false);
         }
         Ok(())

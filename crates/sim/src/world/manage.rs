@@ -7,9 +7,9 @@ use super::rights::{GONE, LABEL, LOCAL, NARROWED, TOKEN, bearer, local_secret, o
 use super::script::{Admin, Deed, Hand};
 use rialto_model::ErrorCode;
 use rialto_model::payload::SessionUpdate;
-use rialto_node::command::Ledger;
+use rialto_model::view::AuditEntry;
 use rialto_node::{AdminOp, Caller, Network};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// A token that who manages makes.
@@ -143,7 +143,7 @@ impl World {
         if heard != Some(ErrorCode::StorageUnavailable) && more != usize::from(heard.is_none()) {
             return wrong("managing", format!("{what}: {heard:?}, and {more} more in the record of acts"));
         }
-        let actor = record.last().and_then(|entry| entry["actor"].as_str());
+        let actor = record.last().map(|entry| entry.actor.as_ref());
         if heard.is_none() && caller.operator != (actor == Some("operator")) {
             return wrong("managing", format!("{what} is recorded as done by {actor:?}"));
         }
@@ -160,9 +160,9 @@ impl World {
     }
 
     /// Everything that is recorded of who managed the network.
-    async fn record(&mut self, network: &Network) -> Result<Vec<Value>, Wrong> {
-        let listed = self.look_at(network, Ledger::Audit(0, None)).await?;
-        Ok(listed["entries"].as_array().cloned().unwrap_or_default())
+    async fn record(&mut self, network: &Network) -> Result<Vec<AuditEntry>, Wrong> {
+        let listed = self.look_at(network, |session| async move { session.audit(0, None).await }).await?;
+        Ok(listed.entries)
     }
 
     /// A token is made, is good, is revoked, and is good no more.

@@ -4,8 +4,8 @@ use super::World;
 use super::client::Frame;
 use super::oracle::{Input, Mode, ServedMod, Wrong, wrong};
 use super::script::{DEADLINES_MS, MODS, Mods, PATTERNS, Terms};
+use rialto_model::view::{AdminOutcome, ModKind};
 use rialto_node::AdminOp;
-use rialto_node::command::Ledger;
 use rialto_node::mods::manage::Patch;
 use rialto_node::mods::{self, ModConfig, OnError};
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// An operator's act in the middle of everything; none if it was refused, or nobody may know.
-    async fn operate(&mut self, n: usize, op: AdminOp) -> Result<Option<Value>, Wrong> {
+    async fn operate(&mut self, n: usize, op: AdminOp) -> Result<Option<AdminOutcome>, Wrong> {
         // What was sent before waits by now.
         Self::breathe().await;
         let Some(network) = self.nets[n].handle.clone().filter(|_| !self.trouble) else { return Ok(None) };
@@ -235,11 +235,10 @@ impl World {
         if !self.nets[n].oracle.had_mods() {
             return Ok(());
         }
-        let listed = self.look_at(&network, Ledger::Mods).await?;
-        let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
-        let outside = listed["mods"].as_array().into_iter().flatten().filter(|m| m["kind"] != "builtin");
+        let listed = self.look_at(&network, |session| async move { session.mods().await }).await?;
+        let outside = listed.mods.into_iter().filter(|m| m.kind != ModKind::Builtin);
         let listed: Vec<(String, Option<String>)> =
-            outside.map(|m| (text(m, "name").unwrap_or_default(), text(m, "served_by"))).collect();
+            outside.map(|m| (m.name.into(), m.served_by.flatten().map(String::from))).collect();
         self.note(&format!("mods {listed:?}"));
         self.nets[n].oracle.mods_listed(&listed)
     }

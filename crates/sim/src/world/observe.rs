@@ -3,9 +3,9 @@
 use super::client::{Acked, Call, Client, Frame, Heard, operator};
 use super::oracle::{Letter, Wrong, wrong};
 use super::{Net, World, script};
-use rialto_model::{ErrorCode, Fault};
-use rialto_node::Network;
-use rialto_node::command::{Answered, Ledger, Look};
+use rialto_model::{ErrorCode, Fault, limits};
+use rialto_node::command::Answered;
+use rialto_node::{Network, Session, UnitFilter};
 use rialto_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -299,18 +299,24 @@ impl World {
     /// nothing shows what is committed, whatever happens next.
     pub(crate) async fn peek(&mut self) {
         for n in 0..self.nets.len() {
-            let work = Look::Works { filter: Box::default(), limit: 100 };
-            for (look, member, name) in [(Look::Channels, "channels", "name"), (work, "works", "id")] {
+            for lists_work in [false, true] {
                 let Some(network) = self.nets[n].handle.clone() else { continue };
-                let listing = tokio::spawn(async move { network.session(&operator()).look(look).await });
+                let listing = tokio::spawn(async move {
+                    let session = network.session(&operator());
+                    if lists_work {
+                        let list = session.works(UnitFilter::default(), Some(100)).await?;
+                        return Ok::<Vec<String>, Fault>(list.works.into_iter().map(|unit| unit.id.into()).collect());
+                    }
+                    let list = session.channels(None, limits::LIST_ROWS_MAX).await?;
+                    Ok(list.channels.into_iter().map(|channel| channel.name.into()).collect())
+                });
                 Self::breathe().await;
                 if !listing.is_finished() {
                     listing.abort();
                     continue;
                 }
-                let Ok(Ok(listed)) = listing.await else { continue };
-                let names = listed.get(member).and_then(serde_json::Value::as_array).into_iter().flatten();
-                self.nets[n].oracle.shown(names.filter_map(|entry| entry.get(name)?.as_str().map(str::to_owned)));
+                let Ok(Ok(names)) = listing.await else { continue };
+                self.nets[n].oracle.shown(names.into_iter());
             }
         }
     }
@@ -413,24 +419,20 @@ impl World {
     /// Dead letters, what history forgot, and the acks since the last look.
     async fn read_letters(&mut self, n: usize) -> Result<(), Wrong> {
         let Some(network) = self.nets[n].handle.clone() else { return Ok(()) };
-        let mut letters = self.look_at(&network, Ledger::DeadLetters).await?;
-        let mut book = self.look_at(&network, Ledger::Network).await?;
+        let ledger = |session: Session| async move { session.dead_letter_ledger().await };
+        let book = |session: Session| async move { session.network_view().await };
+        let mut letters = self.look_at(&network, ledger).await?;
+        let mut purged = self.look_at(&network, book).await?.purged;
         // While they are asked for, the log goes on: letters are compared with the tape of their own time.
         while *network.head().borrow() != self.nets[n].oracle.head() {
             self.read_tape(n).await?;
-            letters = self.look_at(&network, Ledger::DeadLetters).await?;
-            book = self.look_at(&network, Ledger::Network).await?;
+            letters = self.look_at(&network, ledger).await?;
+            purged = self.look_at(&network, book).await?.purged;
         }
-        let text = |v: &serde_json::Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
-        let letters: Vec<Letter> = letters["dead_letters"]
-            .as_array()
+        let letters: Vec<Letter> = letters
+            .dead_letters
             .into_iter()
-            .flatten()
-            .map(|l| Letter {
-                seq: l["seq"].as_u64().unwrap_or(0),
-                recipient: text(l, "recipient"),
-                reason: text(l, "reason"),
-            })
+            .map(|l| Letter { seq: l.seq, recipient: l.recipient.into(), reason: l.reason.into() })
             .collect();
         self.counts.dead_letters = self.counts.dead_letters.max(letters.len() as u64);
         let now = self.now();
@@ -449,7 +451,7 @@ impl World {
             net.oracle.doubt(&acked.address, &acked.seqs, acked.up_to);
         }
         net.oracle.dead_letters(&letters, now)?;
-        net.oracle.purged(book["purged"].as_u64().unwrap_or(0))?;
+        net.oracle.purged(purged)?;
         for (to, receipt) in std::mem::take(&mut net.receipts) {
             net.oracle.receipt_signal(to, &receipt)?;
         }
@@ -469,9 +471,16 @@ impl World {
         net.oracle.all_excused_died()
     }
 
-    pub(crate) async fn look_at(&mut self, network: &Network, ledger: Ledger) -> Result<serde_json::Value, Wrong> {
-        let network = network.clone();
-        let looked = self.drive(async move { network.session(&operator()).look(Look::Operator(ledger)).await }).await?;
+    /// What the operator sees of a network.
+    pub(crate) async fn look_at<T: Send + 'static, F>(
+        &mut self,
+        network: &Network,
+        look: impl FnOnce(Session) -> F,
+    ) -> Result<T, Wrong>
+    where
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let looked = self.drive(look(network.session(&operator()))).await?;
         looked.map_err(|fault| Wrong { check: "liveness", what: format!("the operator sees nothing: {fault}") })
     }
 

@@ -5,7 +5,7 @@ use super::oracle::{Held, Input, Wrong, wrong};
 use super::script::{RESOURCES, RULES, Res};
 use super::{Net, World};
 use rialto_model::{ErrorCode, Fault};
-use rialto_node::{Caller, Network};
+use rialto_node::{Caller, Network, ResourceFilter};
 use rialto_store::Store;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -163,19 +163,14 @@ impl World {
 
     async fn listed(&mut self, network: &Network, caller: &Arc<Caller>) -> Result<Vec<Held>, Wrong> {
         let (network, caller) = (network.clone(), caller.clone());
-        let list = self.drive(async move { network.session(&caller).resources(json!({ "limit": 500 })).await }).await?;
+        let filter = ResourceFilter { limit: Some(500), ..ResourceFilter::default() };
+        let list = self.drive(async move { network.session(&caller).resources(filter).await }).await?;
         let list = list.map_err(|fault| Wrong { check: "resources", what: format!("not listed: {fault}") })?;
-        let entries = list["resources"].as_array().into_iter().flatten().map(|entry| Held {
-            address: entry["address"].as_str().unwrap_or_default().to_owned(),
-            owner: entry["owner"].as_str().unwrap_or_default().to_owned(),
-            version: entry["version"].as_u64().unwrap_or(0),
-            yours: entry["your_permissions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect(),
+        let entries = list.resources.into_iter().map(|entry| Held {
+            address: entry.address.into(),
+            owner: entry.owner.into(),
+            version: entry.version,
+            yours: entry.your_permissions.iter().map(|operation| operation.as_str().to_owned()).collect(),
         });
         // What the network owns is no member's doing.
         Ok(entries.filter(|held| (held.address.as_str(), held.owner.as_str()) != (OWN, "core")).collect())

@@ -195,8 +195,7 @@ impl World {
                 NewInvitation { invitee: Some(address.to_owned()), max_uses: Some(2), ..NewInvitation::default() };
             let asked = network.clone();
             let Ok(made) = self.drive(async move { asked.invite(wish).await }).await? else { return Ok(()) };
-            let id = made["invitation_id"].as_str().unwrap_or_default().to_owned();
-            (AdminOp::EndInvite(id, None), json!({ "invite": made["code"] }))
+            (AdminOp::EndInvite(made.invitation_id.into(), None), json!({ "invite": made.code }))
         } else {
             let ends = Some(self.clock.now().wall + 1_000);
             let token = Token { agent: Some(address.to_owned()), expires_at: ends, ..token(BRIEF, BRIEF) };

@@ -4,8 +4,9 @@ use super::World;
 use super::client::Frame;
 use super::oracle::{Input, Listed, Wrong};
 use super::script::{ADDRESSES, CHANNELS, Talk};
+use rialto_model::view::{ConversationCounts, ThreadView};
 use rialto_model::{ErrorCode, Fault};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 /// Names of threads; the last is none.
 const THREADS: [&str; 4] = ["thread_plan", "thread_plan", "thread_ops-1", "thread_x"];
@@ -59,7 +60,7 @@ impl World {
         let opened = self.drive(async move { network.session(&caller).open_room(with, scope).await }).await?;
         self.note(&format!("room with {peer}: {:?}", opened.as_ref().map_err(|f| f.code.as_str())));
         let me = self.nets[n].clients[c].address;
-        let id = opened.as_ref().map(|room| room["room"].as_str().unwrap_or_default()).map_err(|fault| fault.code);
+        let id = opened.as_ref().map(|room| room.room.as_ref()).map_err(|fault| fault.code);
         self.nets[n].oracle.room_opened(me, peer, channel, id)?;
         self.observe().await
     }
@@ -78,13 +79,10 @@ impl World {
                 Ok::<_, Fault>((threads, rooms))
             });
             let (threads, rooms) = looked.await?.map_err(refused)?;
-            let list = |list: &Value, key: &str, name: fn(&Value) -> String| {
-                list[key].as_array().into_iter().flatten().map(|entry| listed(entry, name(entry))).collect::<Vec<_>>()
-            };
-            let threads = list(&threads, "threads", |e| {
-                format!("{} {}", e["channel"].as_str().unwrap_or_default(), e["thread"].as_str().unwrap_or_default())
-            });
-            let rooms = list(&rooms, "rooms", |e| e["room"].as_str().unwrap_or_default().to_owned());
+            let name =
+                |thread: &ThreadView| format!("{} {}", thread.channel.as_deref().unwrap_or_default(), thread.thread);
+            let threads: Vec<Listed> = threads.threads.iter().map(|t| listed(&t.counts, name(t))).collect();
+            let rooms: Vec<Listed> = rooms.rooms.iter().map(|r| listed(&r.counts, r.room.to_string())).collect();
             let address = self.nets[n].clients[c].address;
             self.note(&format!("conversations of {address}: {threads:?} {rooms:?}"));
             self.nets[n].oracle.conversations_listed(address, &threads, &rooms)?;
@@ -93,13 +91,8 @@ impl World {
     }
 }
 
-fn listed(entry: &Value, name: String) -> Listed {
-    Listed {
-        name,
-        messages: entry["message_count"].as_u64().unwrap_or(0),
-        unread: entry["unread"].as_u64().unwrap_or(0),
-        last: entry["last_seq"].as_u64().unwrap_or(0),
-    }
+fn listed(counts: &ConversationCounts, name: String) -> Listed {
+    Listed { name, messages: counts.message_count, unread: counts.unread, last: counts.last_seq.unwrap_or(0) }
 }
 
 fn refused(fault: Fault) -> Wrong {

@@ -60,8 +60,7 @@ impl World {
                 .drive(async move { network.session(&caller).works(UnitFilter::default(), Some(500)).await })
                 .await?;
             let list = list.map_err(|fault| refused("works", &fault))?;
-            let ids = list["works"].as_array().into_iter().flatten().filter_map(|unit| unit["id"].as_str());
-            let ids: Vec<&str> = ids.collect();
+            let ids: Vec<&str> = list.works.iter().map(|unit| unit.id.as_ref()).collect();
             let address = self.nets[n].clients[c].address;
             self.nets[n].oracle.units_listed(address, &ids, now)?;
         }
@@ -79,16 +78,14 @@ impl World {
         });
         match looked.await? {
             Ok((unit, page)) => {
-                let text = |key: &str| unit[key].as_str().map(str::to_owned);
-                let chunks = |a: &Value| a["chunks"].as_u64().unwrap_or(0);
                 let shown = Shown {
-                    state: text("state").unwrap_or_default(),
-                    requester: text("requester").unwrap_or_default(),
-                    executor: text("executor"),
-                    chunks: unit["artifacts"].as_array().into_iter().flatten().map(chunks).sum(),
+                    state: unit.state.to_string(),
+                    requester: unit.requester.map(String::from).unwrap_or_default(),
+                    executor: unit.executor.map(String::from),
+                    chunks: unit.artifacts.iter().map(|artifact| u64::from(artifact.chunks)).sum(),
                     log: page.events.iter().map(|record| record.event.seq).collect(),
                 };
-                self.note(&format!("work {} {shown:?}", unit["id"]));
+                self.note(&format!("work {:?} {shown:?}", unit.id));
                 Ok(Some(shown))
             }
             Err(fault) if fault.code == ErrorCode::UnknownTarget => Ok(None),

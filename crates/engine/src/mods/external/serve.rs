@@ -7,9 +7,10 @@ use crate::mods::{ModConfig, Mode, STANDARD, manage, sort};
 use crate::presence::Live;
 use crate::record::Change;
 use crate::state::{MemberId, State};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{Address, ErrorCode, Fault, limits};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[derive(Deserialize)]
 struct Wish {
@@ -59,7 +60,7 @@ pub(crate) fn serve(
             return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{} is not served by you", wish.name)).into());
         }
         let mut accepted = emit::commit(state, live, draft, now, fx)?;
-        accepted.says(manage::remove(state, live, &wish.name, now, fx)?);
+        accepted.says(json!(manage::remove(state, live, &wish.name, now, fx)?));
         return Ok(accepted);
     }
     may_serve(state, id, &wish.name)?;
@@ -68,7 +69,7 @@ pub(crate) fn serve(
         room_for_one(state)?;
     }
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
-    accepted.says(manage::put(state, live, &config, now, fx));
+    accepted.says(json!(manage::put(state, live, &config, now, fx)));
     Ok(accepted)
 }
 
@@ -150,7 +151,13 @@ pub(crate) fn check(config: &ModConfig) -> Result<(), Fault> {
 }
 
 /// The operator lets a member serve a mod, or no longer.
-pub(crate) fn approve(state: &State, name: &str, address: &str, on: bool, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn approve(
+    state: &State,
+    name: &str,
+    address: &str,
+    on: bool,
+    fx: &mut Effects,
+) -> Result<AdminOutcome, Fault> {
     check_name(state, name)?;
     let member = crate::membership::find_named(state, address)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{address:?} is not a member")))?;
@@ -168,8 +175,8 @@ pub(crate) fn approve(state: &State, name: &str, address: &str, on: bool, fx: &m
     if known != on {
         fx.change(Change::ModApproved { name: name.into(), member, on });
     }
-    let shown = state.member(member).map(|m| m.address.clone());
-    Ok(json!({ "mod": format!("mod/{name}"), "address": shown, "approved": on }))
+    let address = state.member(member).map(|m| m.address.clone());
+    Ok(AdminOutcome::ModApproved { served: format!("mod/{name}"), address, approved: on })
 }
 
 /// The member leaves for good or is removed: what it serves is unloaded.

@@ -16,6 +16,7 @@ use crate::shares::Maker;
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
+use rialto_model::view::AdminOutcome;
 use rialto_model::{ErrorCode, EventType, Fault, Millis, limits};
 use serde_json::{Map, Value, json};
 
@@ -195,7 +196,7 @@ pub(crate) fn set(
     update: &SessionUpdate,
     now: Clock,
     fx: &mut Effects,
-) -> Result<Value, Fault> {
+) -> Result<AdminOutcome, Fault> {
     crate::emit::is_active(state)?;
     let name = channels::channel_name(name)?;
     let unknown = || Fault::new(ErrorCode::UnknownTarget, format!("channel/{name}: no such channel"));
@@ -210,11 +211,11 @@ pub(crate) fn set(
     }
     says(state, EventType::SessionUpdated, id, &name, &payload, now, fx);
     wish.apply(id, here, auto, fx);
-    Ok(json!({ "channel": format!("channel/{name}") }))
+    Ok(AdminOutcome::Channel { channel: format!("channel/{name}"), name: None })
 }
 
 /// The operator's way to make a session: an unnamed one gets a name.
-pub(crate) fn open(state: &State, wish: &NewChannel, now: Clock, fx: &mut Effects) -> Result<Value, Fault> {
+pub(crate) fn open(state: &State, wish: &NewChannel, now: Clock, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
     crate::emit::is_active(state)?;
     let name = match &wish.name {
         Some(name) => channels::channel_name(name)?,
@@ -224,7 +225,7 @@ pub(crate) fn open(state: &State, wish: &NewChannel, now: Clock, fx: &mut Effect
     let titled = wish.title.as_ref().is_some_and(|title| !is_default(&name, title));
     let made = channels::make(state, name, wish, (by, Maker::Operator), now, fx)?;
     began(state, &made, titled, now, fx);
-    Ok(json!({ "channel": format!("channel/{}", made.name), "name": made.name }))
+    Ok(AdminOutcome::Channel { channel: format!("channel/{}", made.name), name: Some(made.name) })
 }
 
 /// Whether nobody has thought of this title.
