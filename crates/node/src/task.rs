@@ -5,18 +5,15 @@
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
 pub(crate) mod acks;
-mod checks;
 mod commit;
+mod deciding;
 mod gather;
-mod intake;
-pub use intake::too_much_at_once;
+pub use deciding::too_much_at_once;
 pub(crate) mod load;
 mod look;
 mod named;
 mod nouns;
-mod owed;
 mod pages;
-mod park;
 mod recover;
 mod workspace;
 
@@ -32,9 +29,9 @@ use crate::outbox::Outbox;
 use crate::outgoing::Outgoing;
 use crate::schema::Validators;
 use crate::texts::Texts;
-use checks::Checks;
+use deciding::deferred::Deferred;
+use deciding::mod_calls::ModCalls;
 use named::BlobChanges;
-use park::{Given, Lane, Source};
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
 use rialto_engine::{
@@ -56,8 +53,6 @@ const FLIGHTS_MAX: usize = 2;
 const BATCH_EVENTS: usize = 8192;
 /// Events kept at hand for duplicates and acks; at least all that are not yet committed.
 const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
-/// Answers from outside that wait for the task; who finds out more waits.
-const ANSWERS_WAITING: usize = 64;
 
 /// A wall clock that is further behind the last stamp than this is worth a warning.
 pub const CLOCK_BEHIND_MS: Millis = 60_000;
@@ -167,16 +162,9 @@ pub(crate) struct Task {
     batches: Vec<Batch>,
     /// No batch was handed over since the last tick.
     batches_rest: bool,
-    /// Sources that wait for an answer from outside.
-    lanes: BTreeMap<Source, Lane>,
-    /// Streams whose join waits: what they send next goes behind it.
-    joining: BTreeMap<u64, Source>,
-    checks: Checks,
-    tickets: u64,
-    /// Drawn when this task began: tickets of an earlier one mean nothing, whatever the clock says.
-    life: u64,
-    answers: mpsc::Receiver<(u64, Given)>,
-    give: mpsc::Sender<(u64, Given)>,
+    /// Events that wait to be decided.
+    deferred: Deferred,
+    mod_calls: ModCalls,
     pub(crate) blobs: Arc<Blobs>,
     blob_changes: BlobChanges,
     validators: Arc<Validators>,
@@ -214,9 +202,8 @@ impl Task {
         head: watch::Sender<Seq>,
     ) -> Task {
         let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
-        let (give, answers) = mpsc::channel(ANSWERS_WAITING);
         let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
-        let life = host.seed();
+        let mod_calls = ModCalls::new(host.seed());
         let clock = NetworkClock::resume(host.clock(), engine.state.monotonic());
         let open = Batch::new(shared.number);
         let recent_held = shared.directory.accounts.recent().owe();
@@ -270,13 +257,8 @@ impl Task {
             stopping: false,
             batches: Vec::new(),
             batches_rest: true,
-            lanes: BTreeMap::new(),
-            joining: BTreeMap::new(),
-            checks: Checks::default(),
-            tickets: 0,
-            life,
-            answers,
-            give,
+            deferred: Deferred::default(),
+            mod_calls,
             blobs,
             blob_changes: BlobChanges::default(),
             validators: Arc::new(Validators::new()),
@@ -304,15 +286,15 @@ impl Task {
                     }
                 }
                 _ = tick.tick() => self.tick().await,
-                Some((ticket, given)) = self.answers.recv(), if self.flights.len() < FLIGHTS_MAX => {
+                Some((ticket, resolution)) = self.deferred.arrival(), if self.flights.len() < FLIGHTS_MAX => {
                     let now = self.clock.now();
-                    self.given(ticket, given, now);
-                    self.settle(now);
+                    self.resume(ticket, resolution, now);
+                    self.resume_deferred(now);
                     self.gather(None).await;
                 }
                 () = late(due), if self.flights.len() < FLIGHTS_MAX => {
                     let now = self.clock.now();
-                    self.give_up_questions(now);
+                    self.give_up_overdue(now);
                     if self.engine.next_deadline(self.ticked_at).is_some_and(|at| at <= now.steady) {
                         self.tick().await;
                     }
@@ -361,10 +343,10 @@ impl Task {
                 let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
                 self.count(reply, result);
             }
-            Command::ModPort { name, asks } => self.checks.connect(name, asks),
+            Command::ModPort { name, asks } => self.mod_calls.connect(name, asks),
             Command::ModSaid { ticket, outcome } => {
                 self.process_said(ticket, outcome, now);
-                self.settle(now);
+                self.resume_deferred(now);
             }
             Command::Page { caller, view, filter, position, max, wanted, asks, reply } => {
                 let answer = self.page(&caller, view, &filter, position, (max, wanted), asks, now);
@@ -561,7 +543,7 @@ impl Task {
 
     fn close_stream(&mut self, connection: u64, now: Clock) {
         self.joined.remove(&connection);
-        self.forget_joining(connection);
+        self.deferred.forget_connection(connection);
         if let Some(session) = self.sessions.close(connection) {
             self.engine.live.stream(session.member, false, now);
         }
@@ -575,7 +557,7 @@ impl Task {
 
     /// How long until a question is given up or a deadline passes.
     fn next_due(&self) -> Option<Duration> {
-        if !self.checks.is_quiet() {
+        if !self.deferred.is_quiet() {
             // Answers came and wait for the next batch.
             return Some(Duration::ZERO);
         }
@@ -584,7 +566,7 @@ impl Task {
             return Some(Duration::ZERO);
         }
         let deadline = self.engine.next_deadline(self.ticked_at);
-        let due = self.next_question_due().into_iter().chain(deadline).min()?;
+        let due = self.deferred.next_deadline().into_iter().chain(deadline).min()?;
         Some(Duration::from_millis(due.saturating_sub(self.clock.now().steady)))
     }
 
@@ -595,7 +577,7 @@ impl Task {
         }
         let now = self.clock.now();
         self.ticked_at = now.steady;
-        self.give_up_questions(now);
+        self.give_up_overdue(now);
         self.forget_shown(now);
         self.probe_silent(now);
         self.share_recent();

@@ -1,12 +1,17 @@
 //! Events by id and by position, and the acks that name them.
 
-use super::park::{Given, Source};
+use super::deciding::deferred::{EventSource, Resolution};
+use super::deciding::{Deferral, Incoming};
 use super::{RECENT_EVENTS, Task};
-use crate::command::Whereabouts;
+use crate::command::{Answered, Whereabouts};
 use crate::delivery::id_key;
 use crate::metrics::Counters;
-use rialto_engine::{AckRequest, Clock, EventRecord};
-use rialto_model::{ErrorCode, EventId, Fault, Millis, Seq, limits};
+use rialto_engine::input::Accepted;
+use rialto_engine::{AckRequest, Caller, Clock, Effect, EventRecord, MemberId, Route, StreamKey};
+use rialto_model::metadata::Metadata;
+use rialto_model::{
+    Address, Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Millis, Seq, Visibility, limits,
+};
 use rialto_store::Store;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -210,9 +215,136 @@ impl Task {
         }
     }
 
+    /// `network.event.ack`: nothing is answered unless it is wrong. What its sender sends next comes after it, also when it names events
+    /// that have to be looked up.
+    pub(super) fn decide_ack(
+        &mut self,
+        event: &Incoming<'_>,
+        resumed: Option<&EventSource>,
+        now: Clock,
+    ) -> Result<Answered, Box<Deferral>> {
+        let id = event.id();
+        match self.try_ack(event.caller, event.envelope, now) {
+            Ok(Some((member, sought))) if self.may_wait_for_ack(member, resumed) => {
+                Err(Box::new(Deferral::LookUp(member, sought)))
+            }
+            Ok(Some((member, sought))) => {
+                self.look_up(0, member, sought);
+                Ok(self.ack_taken(id))
+            }
+            Ok(None) => Ok(self.ack_taken(id)),
+            Err(fault) => Ok(self.answered(id, Err(fault))),
+        }
+    }
+
+    /// The answer to an ack, which nobody hears.
+    pub(super) fn ack_taken(&self, id: Option<String>) -> Answered {
+        let accepted = Accepted { named: id.as_deref().map(Into::into), silent: true, ..Accepted::default() };
+        Answered { silent: true, ..self.answered(id, Ok(accepted)) }
+    }
+
+    /// Acks what is at hand; gives who acks, and what has to be looked up.
+    fn try_ack(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        now: Clock,
+    ) -> Result<Option<(MemberId, Sought)>, Fault> {
+        let member = self.member_of(caller, now)?;
+        self.engine.guard(&envelope.kind, member, now)?;
+        let own = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        if let Some(source) = &envelope.source {
+            let said = Address::parse_in(source, &self.engine.state.network)
+                .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("source"))?;
+            if self.engine.state.known_as(said.as_str()) != Some(member) {
+                return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session belongs to {own}, not to the source given: leave source out, or show the other's session")).field("source"));
+            }
+        }
+        #[derive(serde::Deserialize, Default)]
+        struct Ack {
+            #[serde(default)]
+            ids: Option<Vec<String>>,
+            #[serde(default)]
+            up_to: Option<String>,
+        }
+        let ack: Ack = serde_json::from_str(&envelope.payload).map_err(|e| {
+            Fault::new(ErrorCode::InvalidPayload, format!("an ack must have ids or up_to: {e}")).field("payload")
+        })?;
+        let mut ids = ack.ids.unwrap_or_default();
+        let metadata = Metadata::parse(envelope.metadata)?;
+        let answers = metadata.text("in_reply_to").map(std::borrow::Cow::into_owned);
+        if let Some(sender) = self.ack_target(envelope)? {
+            let id = answers.ok_or_else(|| {
+                Fault::new(ErrorCode::InvalidEvent, "an ack to a sender must name its event in metadata.in_reply_to")
+                    .field("metadata")
+            })?;
+            self.ack_to_sender(member, &sender, &id, envelope, now);
+            return Ok(None);
+        }
+        if ids.is_empty() && ack.up_to.is_none() {
+            let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack must name ids, up_to or in_reply_to");
+            ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
+        }
+        Ok(self.ack_named(member, ids, ack.up_to, now)?.map(|sought| (member, sought)))
+    }
+
+    /// Whom an ack goes to besides the network; none if it is for core alone.
+    fn ack_target(&self, envelope: &Envelope<'_>) -> Result<Option<Address>, Fault> {
+        let target = Address::parse_in(&envelope.target, &self.engine.state.network)
+            .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("target"))?;
+        if target.as_str() == "core" {
+            return Ok(None);
+        }
+        if target.is_principal() && !target.is_foreign() {
+            return Ok(Some(target));
+        }
+        Err(Fault::new(ErrorCode::InvalidEvent, "an ack must be sent to core or to the sender of the event")
+            .field("target"))
+    }
+
+    /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.
+    fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
+        let Some(record) = self.find(id).ok().flatten() else { return };
+        let named = self.engine.state.known_as(sender.as_str());
+        let (Some(to), seq) = (record.route.source.filter(|id| named == Some(*id)), record.event.seq) else { return };
+        if self.engine.answered_by_ack(member, id, &envelope.payload, now, &mut self.fx) {
+            let _ = self.decided(Ok(()));
+            self.ack(member, &AckRequest { seqs: vec![seq], up_to: None, count: false }, now);
+            return;
+        }
+        let heard = (self.fx.after.len(), self.events.len());
+        let request = AckRequest { seqs: vec![seq], up_to: None, count: true };
+        // A sender that asked for a receipt gets that one.
+        if self.ack(member, &request, now) == 0 || (self.fx.after.len(), self.events.len()) != heard {
+            return;
+        }
+        let source = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        let own = self.own_id(now);
+        let metadata = json!({ "in_reply_to": id }).to_string();
+        let event = Event::new(
+            0,
+            &EventParts {
+                id: &own,
+                kind: EventType::EventAck.as_str(),
+                source: &source,
+                target: sender.as_str(),
+                payload: &envelope.payload,
+                metadata: &metadata,
+                timestamp: self.engine.state.stamp(now.wall),
+                network: &self.shared.id,
+                visibility: Visibility::Direct,
+            },
+        );
+        let route = Route { stream: Some(StreamKey::Inbox(to)), source: Some(member), ..Route::default() };
+        self.fx.after.push(Effect::Signal { event: Arc::new(event), route, after: None });
+        // Somebody sees this ack's effect, so it is committed first.
+        self.urgent = true;
+        let _ = self.decided(Ok(()));
+    }
+
     /// Acks events by their ids; unknown ones are ignored. Gives those that are not at hand: they are looked up away from the task, and
     /// acked then.
-    pub(super) fn ack_named(
+    fn ack_named(
         &mut self,
         member: u32,
         ids: Vec<String>,
@@ -252,9 +384,9 @@ impl Task {
     }
 
     /// Whether what a member sends after an ack can wait for it: not where an ack overtakes what waits already.
-    pub(super) fn may_wait_for_ack(&self, member: u32, resumed: Option<&Source>) -> bool {
-        let source = Source::Member(member);
-        resumed == Some(&source) || !self.lanes.contains_key(&source)
+    fn may_wait_for_ack(&self, member: u32, resumed: Option<&EventSource>) -> bool {
+        let source = EventSource::Member(member);
+        resumed == Some(&source) || !self.deferred.has(&source)
     }
 
     /// The position of an event that is at hand; otherwise where it may be in the store.
@@ -280,7 +412,7 @@ impl Task {
         }
         self.acks_looked_up.entry(member).or_default();
         let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        let (host, give) = (self.host.clone(), self.give.clone());
+        let (host, resolver) = (self.host.clone(), self.deferred.resolver());
         tokio::spawn(async move {
             let found = host.blocking(move || {
                 let seq =
@@ -289,7 +421,7 @@ impl Task {
                 AckRequest { seqs: sought.ids.iter().filter_map(seq).collect(), up_to, count: false }
             });
             let request = found.await.unwrap_or_default();
-            let _ = give.send((ticket, Given::LookedUp(member, request))).await;
+            let _ = resolver.send((ticket, Resolution::LookedUp(member, request))).await;
         });
     }
 

@@ -83,9 +83,9 @@ impl Task {
             }
             lanes.retain(|(_, lane)| !lane.is_empty());
         }
-        if self.checks.waits {
-            self.ask_who_came(now);
-            self.settle(now);
+        if self.deferred.awaits_mods() {
+            self.ask_connected_mods(now);
+            self.resume_deferred(now);
         }
         let heavy = self.is_heavy();
         // Also what could wait for others.

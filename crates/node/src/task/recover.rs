@@ -89,8 +89,8 @@ impl Task {
             }
         }
         self.urgent = false;
-        self.unpark(&fault(), false);
-        self.checks.forget();
+        self.refuse_deferred(&fault(), false);
+        self.mod_calls.forget();
         self.blob_changes = BlobChanges::default();
         self.blobs.doubt(self.shared.number);
         self.sessions.close_all(ErrorCode::StorageUnavailable);
@@ -243,7 +243,7 @@ impl Task {
                 Command::Fact { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Facts { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::ModPort { name, asks } => self.checks.connect(name, asks),
+                Command::ModPort { name, asks } => self.mod_calls.connect(name, asks),
                 Command::Shown { .. }
                 | Command::ModSaid { .. }
                 | Command::CloseStream { .. }
@@ -278,7 +278,7 @@ impl Task {
             }
         }
         // Behind the answers to what was sent before and is committed now.
-        self.unpark(&ErrorCode::ShuttingDown.into(), !self.broken);
+        self.refuse_deferred(&ErrorCode::ShuttingDown.into(), !self.broken);
         self.sessions.close_all(ErrorCode::ShuttingDown);
         self.tell();
         if !self.broken {
