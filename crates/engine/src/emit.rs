@@ -285,7 +285,7 @@ fn sender<'s>(
         caller = &with_session;
     }
     let guest = |who: &str, known: Option<MemberId>, token: Option<String>| {
-        if !(caller.is_compat() && state.book.settings.implicit_join) {
+        if !(caller.capabilities.joins_by_speaking && state.book.settings.implicit_join) {
             return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
         }
         is_active(state)?;

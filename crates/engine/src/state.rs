@@ -124,7 +124,7 @@ pub struct Member {
     pub profile: Profile,
     /// First join.
     pub joined_at: Millis,
-    /// Last join came by the compat dialect, so the network token may speak for it where the network is lax.
+    /// Its last join came by a session that shares its name, so the network token may speak for it where the network is lax.
     pub lax: bool,
     /// Label of the token its last join used.
     pub token: Option<String>,

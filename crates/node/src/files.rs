@@ -54,7 +54,7 @@ impl Session {
         let address = file_address(&id, &file.name);
         let asked = || self.look(Look::MayWrite(address.clone()));
         let may = match asked().await {
-            Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.is_compat() => {
+            Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.capabilities.joins_by_speaking => {
                 let ping = json!({ "type": EventType::Ping.as_str(), "target": "core", "payload": {} });
                 for answered in self.emit(ping.to_string().into()).await? {
                     answered.result?;

@@ -70,8 +70,8 @@ pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;
 pub use rialto_engine::resources::FileFilter;
 pub use rialto_engine::{
-    AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter, View,
-    Viewer, Wishes,
+    AckRequest, AdminOp, Caller, Capabilities, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter,
+    View, Viewer, Wishes,
 };
 pub use rialto_identity as identity;
 

@@ -69,7 +69,7 @@ impl BeforeGuest {
     }
 }
 
-/// A join that was never sent: a compat client's first event under the network token, ever or since it left.
+/// A join that was never sent: the first event under the network token of whoever joins by speaking, ever or since it left.
 pub(crate) fn guest(
     state: &State,
     address: &str,

@@ -151,7 +151,7 @@ pub(crate) fn remove_agent(
     Ok(accepted)
 }
 
-/// A member by address or bare name, in either dialect.
+/// A member by address or bare name, under either prefix.
 pub(crate) fn find_named(state: &State, name: &str) -> Option<MemberId> {
     let address = Address::parse_in(name, &state.network).ok()?;
     let twin = || {
