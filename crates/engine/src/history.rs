@@ -274,7 +274,7 @@ impl State {
                     operator: false,
                     public: true,
                     member: Some(id),
-                    channels: self.directory.seats_of(id),
+                    channels: self.seats_of(id).cloned().unwrap_or_default(),
                     groups: m.groups.iter().filter(|(_, l)| is_open(l)).map(|(g, _)| *g).collect(),
                     claimable: BTreeSet::new(),
                 }

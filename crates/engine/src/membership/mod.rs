@@ -6,6 +6,7 @@ mod admission;
 mod carried;
 mod guest;
 mod join;
+pub(crate) mod newcomer;
 
 pub(crate) use guest::{Guest, guest};
 pub(crate) use join::join;

@@ -97,6 +97,23 @@ fn callers_without_a_member() {
 }
 
 #[test]
+fn a_first_event_is_decided_as_if_its_sender_had_joined() {
+    let mut world = World::workspace().joined(&["agent:a"]);
+    let guest = World::holder("openagents:new");
+    let before = world.state().hash();
+    let refused = json!({ "type": "x.y", "target": "agent:nobody" });
+    assert_eq!(outcome(&world.emit_as(&guest, refused)), "unknown_target");
+    assert_eq!(world.state().hash(), before, "a refusal leaves nothing");
+    // It finds itself among the members.
+    let roster = json!({ "type": "network.agent.discover", "target": "core" });
+    let seen = world.emit_as(&guest, roster).unwrap().response.unwrap();
+    assert!(seen.payload().contains("openagents:new") && seen.payload().contains("agent:a"), "{}", seen.payload());
+    // It is one of them from then on.
+    let id = world.id("openagents:new");
+    assert!(world.state().member(id).unwrap().sits_in(0) && world.state().known_as("openagents:new") == Some(id));
+}
+
+#[test]
 fn a_compat_clients_first_event_joins_it() {
     let mut world = World::workspace();
     let guest = World::holder("openagents:new");
