@@ -17,7 +17,7 @@ mod questions;
 
 use super::acks::Sought;
 use super::{Opened, Task, Then};
-use crate::command::{Answered, Out, Reply};
+use crate::command::{Answered, Reply};
 use crate::metrics::{Counters, ModOutcome};
 use crate::texts::Texts;
 use deferred::{EventSource, PendingCheck, Resolution};
@@ -151,7 +151,7 @@ impl Task {
         let texts = std::mem::take(&mut batch.texts);
         let mut said: usize = batch.answered.iter().map(Answered::response_bytes).sum();
         while let Some(text) = texts.get(batch.next) {
-            self.response_room = limits::BATCH_RESPONSE_BYTES_MAX.saturating_sub(said);
+            self.walk.response_room = limits::BATCH_RESPONSE_BYTES_MAX.saturating_sub(said);
             let answers = std::mem::take(&mut batch.answers);
             let decided = match &batch.emitter {
                 Some(emitter) => self.decide_mod_event(emitter, text, answers, resumed, now),
@@ -206,7 +206,7 @@ impl Task {
         let Ok(text) = simdutf8::basic::from_utf8(text) else {
             return Ok(self.answered(None, Err(Fault::new(ErrorCode::InvalidJson, "the frame is not UTF-8 text"))));
         };
-        let envelope = match Envelope::parse_after(text, &mut self.beginning) {
+        let envelope = match Envelope::parse_after(text, &mut self.walk.beginning) {
             Ok(envelope) => envelope,
             Err(_) if is_long_batch(text) => {
                 let what = format!("a batch is at most {} events", limits::BATCH_EVENTS_MAX);
@@ -415,13 +415,7 @@ impl Task {
     pub(super) fn refuse_deferred(&mut self, fault: &Fault, committed: bool) {
         for batch in self.deferred.drain() {
             let (reply, answers) = batch.refuse(fault, committed);
-            match reply {
-                Reply::Once(reply) => drop(reply.send(answers)),
-                Reply::Stream(connection, outbox) => {
-                    self.sessions.answer(connection, &outbox, Out::Answers(answers));
-                }
-                Reply::Nobody => {}
-            }
+            self.answer(reply, answers);
         }
     }
 }

@@ -173,7 +173,7 @@ impl Task {
         if !reads_much(event.kind) {
             return Ok(None);
         }
-        if self.response_room == 0 {
+        if self.walk.response_room == 0 {
             return Err(too_much_at_once());
         }
         let principal = self.engine.state.principal(event.caller, event.envelope.source.as_deref(), now);
@@ -281,6 +281,29 @@ impl Task {
         .to_text()
     }
 
+    /// An event of the network's own that is never stored, for one member or stream.
+    pub(in crate::task) fn own_event(
+        &mut self,
+        kind: EventType<'_>,
+        (source, target): (&str, &str),
+        payload: &str,
+        metadata: &str,
+        now: Clock,
+    ) -> Event {
+        let parts = EventParts {
+            id: &self.own_id(now),
+            kind: kind.as_str(),
+            source,
+            target,
+            payload,
+            metadata,
+            timestamp: self.engine.state.stamp(now.wall),
+            network: &self.shared.id,
+            visibility: Visibility::Direct,
+        };
+        Event::new(0, &parts)
+    }
+
     /// Where a join resumes: after something that was committed.
     fn resume_point(&self, cursor: Option<&str>) -> Result<Resume, Fault> {
         let Some(cursor) = cursor else { return Ok(Resume::None) };
@@ -311,22 +334,9 @@ impl Task {
             .id
             .as_deref()
             .map_or_else(|| "{}".to_owned(), |id| serde_json::json!({ "in_reply_to": id }).to_string());
-        let id = self.own_id(now);
-        let event = Event::new(
-            0,
-            &EventParts {
-                id: &id,
-                kind: EventType::Pong.as_str(),
-                source: "core",
-                target: "core",
-                payload: &payload.to_string(),
-                metadata: &metadata,
-                timestamp: self.engine.state.stamp(now.wall),
-                network: &self.shared.id,
-                visibility: Visibility::Direct,
-            },
-        );
-        Accepted { named: Some(id.into()), response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
+        let event = self.own_event(EventType::Pong, ("core", "core"), &payload.to_string(), &metadata, now);
+        let named = Some(event.id().into());
+        Accepted { named, response: Some(Arc::new(event)), silent: true, ..Accepted::default() }
     }
 }
 

@@ -13,7 +13,7 @@ use rialto_engine::mods::external::verdict::{Said, Verdict};
 use rialto_engine::mods::external::{Chain, Check, Outcome, Step};
 use rialto_engine::mods::{Mode, Runs};
 use rialto_engine::{Clock, MemberId};
-use rialto_model::{ErrorCode, Event, EventParts, EventType, Fault, Millis, Seq, Visibility, json, limits};
+use rialto_model::{ErrorCode, Event, EventType, Fault, Millis, Seq, Visibility, json, limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -253,21 +253,7 @@ impl Task {
         payload.push_str(&check.context);
         payload.push('}');
         let target = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
-        let id = self.own_id(now);
-        Event::new(
-            0,
-            &EventParts {
-                id: &id,
-                kind: EventType::ModCheck.as_str(),
-                source: "core",
-                target: &target,
-                payload: &payload,
-                metadata: "{\"ephemeral\":true}",
-                timestamp: self.engine.state.stamp(now.wall),
-                network: &self.shared.id,
-                visibility: Visibility::Direct,
-            },
-        )
+        self.own_event(EventType::ModCheck, ("core", &target), &payload, "{\"ephemeral\":true}", now)
     }
 
     /// Shows an event to an observer. One that has too much to look at misses it.
