@@ -179,18 +179,18 @@ impl Task {
             mods: Arc::from(Vec::new()),
             chain: Chain::default(),
         };
+        // Whoever cannot be asked is probed again.
+        let _ = self.show(&check, true, now);
+    }
+
+    /// Shows an event to a mod whose answer nobody waits for.
+    fn show(&mut self, check: &Check, probe: bool, now: Clock) -> Result<(), &'static str> {
         let ticket = self.deferred.next_ticket();
-        if self.put(ticket, &check, now).is_ok() {
-            let shown = Observing {
-                name: name.into(),
-                runs,
-                chain: Chain::default(),
-                cause: None,
-                since: now.steady,
-                probe: true,
-            };
-            self.mod_calls.observing.insert(ticket, shown);
-        }
+        self.put(ticket, check, now)?;
+        let (name, runs, chain, cause) = (check.name.clone(), check.runs, check.chain, check.seq);
+        let shown = Observing { name, runs, chain, cause, since: now.steady, probe };
+        self.mod_calls.observing.insert(ticket, shown);
+        Ok(())
     }
 
     /// Whether a mod can be asked at all.
@@ -259,19 +259,9 @@ impl Task {
     /// Shows an event to an observer. One that has too much to look at misses it.
     pub(in crate::task) fn observe(&mut self, check: &Check) {
         let now = self.clock.now();
-        let suspended = self.is_suspended(&check.name);
-        if suspended || self.mod_calls.observing.len() >= limits::MOD_OBSERVING_MAX {
-            return self.shared.mods.count(&check.name, ModOutcome::Missed, 0);
-        }
-        let ticket = self.deferred.next_ticket();
-        match self.put(ticket, check, now) {
-            Ok(()) => {
-                let (name, runs, chain, cause) = (check.name.clone(), check.runs, check.chain, check.seq);
-                self.mod_calls
-                    .observing
-                    .insert(ticket, Observing { name, runs, chain, cause, since: now.steady, probe: false });
-            }
-            Err(_) => self.shared.mods.count(&check.name, ModOutcome::Missed, 0),
+        let full = self.mod_calls.observing.len() >= limits::MOD_OBSERVING_MAX;
+        if full || self.is_suspended(&check.name) || self.show(check, false, now).is_err() {
+            self.shared.mods.count(&check.name, ModOutcome::Missed, 0);
         }
     }
 
