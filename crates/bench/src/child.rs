@@ -9,7 +9,7 @@ use crate::rialto::event;
 use bytes::Bytes;
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, NodeConfig, Out, Outbox, Texts, outbox};
+use rialto_node::{Caller, CreateNetwork, Inbox, Network, Node, NodeConfig, Out, Outbox, Texts, outbox};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -146,8 +146,7 @@ struct End {
 impl End {
     async fn join(network: &Network, token: &str, name: &str, wishes: &str) -> Result<End, BenchError> {
         let (outbox, inbox) = outbox(rialto_model::limits::OUTBOX_FRAMES_MAX);
-        let caller =
-            Arc::new(Caller { bearer: Some(sha256(token)), dialect: Some(Dialect::Stream), ..Caller::default() });
+        let caller = Arc::new(Caller { bearer: Some(sha256(token)), ..Caller::default() });
         let mut end = End { network: network.clone(), caller, connection: network.connection(), outbox, inbox };
         let join = format!(
             r#"{{"type":"network.agent.join","source":"agent:{name}","target":"core","payload":{{{wishes}}}}}"#

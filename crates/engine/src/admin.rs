@@ -267,7 +267,7 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
                 format!("{address} cannot be in a group: groups hold agents and people"),
             ));
         }
-        // A bare name that only exists in the other dialect means that member.
+        // A bare name that only exists under the other prefix means that member.
         let known = membership::find_named(state, text).and_then(|id| state.member(id)).map(|m| m.address.clone());
         let address = known.unwrap_or_else(|| address.as_str().into());
         if listed.insert(address.clone()) {

@@ -374,17 +374,10 @@ fn change(state: &mut State, change: &Change) {
         }
         Change::Seated { channel, member } => {
             state.directory.seat(*member, *channel, true);
-            if let Some(c) = state.book.channels.get_mut(*channel as usize)
-                && !c.seated.contains(member)
-            {
-                c.seated.push(*member);
+            if let Some(c) = state.book.channels.get_mut(*channel as usize) {
+                c.seat(*member);
             }
-            with_member(state, *member, |m| {
-                let stretches = m.seats.entry(*channel).or_default();
-                if !m.muted.contains(channel) {
-                    open(stretches, head);
-                }
-            });
+            with_member(state, *member, |m| m.sit(*channel, head));
         }
         Change::Unseated { channel, member } => unseat(state, *channel, *member),
         Change::Group { name, members } => set_group(state, name, members),
@@ -623,10 +616,8 @@ fn set_group(state: &mut State, name: &str, members: &[Box<str>]) {
 
 /// A group may name an address before it joins.
 fn seat_in_groups(state: &mut State, member: MemberId) {
-    let head = state.book.head;
-    let Some(m) = state.book.members.get_mut(member as usize) else { return };
-    for group in state.book.groups.values().filter(|g| g.members.contains(&m.address)) {
-        open(m.groups.entry(group.number).or_default(), head);
+    if let Some(m) = state.book.members.get_mut(member as usize) {
+        m.join_groups(&state.book.groups, state.book.head);
     }
 }
 

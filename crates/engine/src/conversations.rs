@@ -176,7 +176,7 @@ impl State {
             Some(only) => threads.get(&only).into_iter().collect(),
             None => threads.iter().filter(|(channel, _)| shown(**channel)).map(|(_, places)| places).collect(),
         };
-        let counted = WRITERS_LOOKS_MAX / self.members.len().max(1);
+        let counted = WRITERS_LOOKS_MAX / self.member_count().max(1);
         let numbers = newest(&places, before, max).into_iter().enumerate();
         Ok(numbers.filter_map(|(at, n)| self.thread_view(viewer, n, at < counted)).collect())
     }

@@ -74,19 +74,13 @@ impl Directory {
     }
 
     /// Channels a member sits in.
-    pub(crate) fn seats_of(&self, id: MemberId) -> RoaringBitmap {
-        self.seats.get(&id).cloned().unwrap_or_default()
+    pub(crate) fn seats_of(&self, id: MemberId) -> Option<&RoaringBitmap> {
+        self.seats.get(&id)
     }
 
     /// Channels that are neither private nor deleted.
     pub(crate) fn open_channels(&self) -> &RoaringBitmap {
         &self.open_channels
-    }
-
-    /// The last member was never there.
-    pub(crate) fn undo_member(&mut self, id: MemberId, address: &str) {
-        self.remove_member(id);
-        self.forget_name(id, address);
     }
 
     /// A member no longer knows that it had an address.
@@ -153,7 +147,8 @@ impl State {
     /// Those that came after this one.
     pub fn roster_after(&self, after: Option<MemberId>) -> impl Iterator<Item = (MemberId, &Member)> {
         let from = after.map_or(0, |after| after.saturating_add(1));
-        from_on(&self.directory.members, from).filter_map(|id| Some((id, self.member(id)?)))
+        let members = from_on(&self.directory.members, from).filter_map(|id| Some((id, self.member(id)?)));
+        members.chain(self.new_member().filter(|(id, _)| *id >= from))
     }
 
     /// How many channels there are that are not deleted.
@@ -178,7 +173,7 @@ impl State {
             return Box::new(from_on(&self.directory.channels, from).filter_map(of));
         }
         let own = match viewer {
-            Viewer::Member(id) => self.directory.seats.get(&id),
+            Viewer::Member(id) => self.seats_of(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
         };
         let seats = own.into_iter().flat_map(move |seats| from_on(seats, from));
@@ -201,7 +196,8 @@ impl State {
 
     /// Every member that has or had exactly this address.
     pub(crate) fn ever_named(&self, address: &str) -> impl Iterator<Item = MemberId> {
-        self.directory.named.get(address).into_iter().flatten().copied()
+        let named = self.directory.named.get(address).into_iter().flatten().copied();
+        named.chain(self.new_member().filter(|(_, member)| *member.address == *address).map(|(id, _)| id))
     }
 
     /// Whether names alone do not tell who is who.

@@ -9,7 +9,7 @@ use crate::conversations;
 use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen, Stop};
-use crate::membership;
+use crate::membership::{self, newcomer::Newcomer};
 use crate::mods::external::shape::{Fixed, Shape};
 use crate::mods::external::{self, Progress, Walked};
 use crate::mods::{self, persistence, workspace};
@@ -131,13 +131,13 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         }
         Sender::Guest(guest) => {
             guest.records.iter().for_each(|record| fx.commit(record.clone()));
-            // The event is decided on the state as it will be; the records themselves are applied with all others.
-            let address = address.into_owned();
-            let before = guest.enter(&mut engine.state);
-            let (state, live) = (&engine.state, &mut engine.live);
-            let result = emitted(state, live, input, guest.member, address.into(), metadata, None, now, fx);
-            before.restore(&mut engine.state);
-            (guest.member, result?)
+            let address = address.into_owned().into();
+            let newcomer = Newcomer::of(&engine.state, &guest.records);
+            let live = &mut engine.live;
+            let accepted = engine.state.with_newcomer(newcomer, |state| {
+                emitted(state, live, input, guest.member, address, metadata, None, now, fx)
+            })?;
+            (guest.member, accepted)
         }
     };
     let (state, live) = (&engine.state, &mut engine.live);
@@ -292,7 +292,7 @@ fn sender<'s>(
         caller = &with_session;
     }
     let guest = |who: &str, known: Option<MemberId>, token: Option<String>| {
-        if !(caller.is_compat() && state.book.settings.implicit_join) {
+        if !(caller.capabilities.joins_by_speaking && state.book.settings.implicit_join) {
             return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
         }
         is_active(state)?;

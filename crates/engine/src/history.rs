@@ -249,7 +249,7 @@ impl Filter {
     }
 }
 
-/// Addresses are compared canonically; a bare name is an agent of either dialect.
+/// Addresses are compared canonically; a bare name is an agent under either prefix.
 fn same(want: &str, have: &str) -> bool {
     want == have
         || Address::parse(want).is_ok_and(|a| {
@@ -274,7 +274,7 @@ impl State {
                     operator: false,
                     public: true,
                     member: Some(id),
-                    channels: self.directory.seats_of(id),
+                    channels: self.seats_of(id).cloned().unwrap_or_default(),
                     groups: m.groups.iter().filter(|(_, l)| is_open(l)).map(|(g, _)| *g).collect(),
                     claimable: BTreeSet::new(),
                 }
@@ -380,7 +380,7 @@ impl State {
         }
     }
 
-    /// Every member that ever had the address, in either dialect.
+    /// Every member that ever had the address, under either prefix.
     fn all_named(&self, name: &str) -> Vec<MemberId> {
         let canonical = Address::parse(name).ok().map(|address| address.as_str().to_owned());
         let twin = canonical.as_deref().and_then(|text| text.strip_prefix("agent:")).map(|n| format!("openagents:{n}"));

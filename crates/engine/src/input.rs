@@ -19,15 +19,24 @@ pub struct Clock {
     pub steady: Millis,
 }
 
-/// How a caller speaks, which decides some defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// The model's own HTTP form.
-    Seed,
-    /// The workspace clients' HTTP form.
-    Compat,
-    /// A stream conversation.
-    Stream,
+/// What the engine does for a session because of how its clients work. A face gives them; the settings of the network say whether they
+/// apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Its first event joins it: no join has to be sent.
+    pub joins_by_speaking: bool,
+    /// Holders of the network token may speak for whoever joins by it.
+    pub shares_name: bool,
+    /// A join after a position that nobody knows goes on from the beginning, and is not refused.
+    pub resumes_anywhere: bool,
+    /// Who joins by it reads history: mail is queued only if the join asks for that.
+    pub reads_history: bool,
+}
+
+impl Capabilities {
+    /// Every capability.
+    pub const ALL: Capabilities =
+        Capabilities { joins_by_speaking: true, shares_name: true, resumes_anywhere: true, reads_history: true };
 }
 
 /// A live or stored session of a member.
@@ -50,8 +59,8 @@ pub struct Caller {
     pub session: Option<[u8; 32]>,
     /// The address the caller says it is, canonical.
     pub claimed: Option<Box<str>>,
-    /// How it speaks.
-    pub dialect: Option<Dialect>,
+    /// What its session may do.
+    pub capabilities: Capabilities,
     /// Its event's id was made from a key of the sender's by the node.
     pub keyed: bool,
     /// A stream that has joined: nothing else is looked at.
@@ -69,13 +78,6 @@ pub struct Via {
     pub face: FaceName,
     /// The verification level that it vouches for.
     pub level: u8,
-}
-
-impl Caller {
-    /// Whether the compat dialect is spoken.
-    pub fn is_compat(&self) -> bool {
-        self.dialect == Some(Dialect::Compat)
-    }
 }
 
 /// What the proofs of a join gave.

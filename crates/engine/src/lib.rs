@@ -58,7 +58,7 @@ pub use explain::ExplainedEvent;
 pub use facts::{FactChange, FactNow, FactPage};
 pub use history::{Filter, Latest, Page, View, Viewer};
 pub use input::{
-    Accepted, Answers, Caller, Clock, Dialect, Effect, Effects, Emit, Question, Seen, SessionRef, Stop, Via,
+    Accepted, Answers, Caller, Capabilities, Clock, Effect, Effects, Emit, Question, Seen, SessionRef, Stop, Via,
 };
 pub use own::{Dnd, Wishes};
 pub use presence::Live;

@@ -25,7 +25,7 @@ pub(crate) fn is_reserved(address: &Address) -> bool {
     matches!(address.entity(), Entity::Human(name) if RESERVED_PEOPLE.contains(&name))
 }
 
-/// The same agent in the other dialect.
+/// The same agent under the other prefix of its name.
 pub(crate) fn twin(address: &str) -> Option<String> {
     match address.split_once(':')? {
         ("agent", name) => Some(format!("openagents:{name}")),

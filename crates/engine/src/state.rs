@@ -9,6 +9,7 @@ use crate::credential::{Ended, Hold, Session, Strangers};
 use crate::directory::Directory;
 use crate::facts::Facts;
 use crate::invites::Invite;
+use crate::membership::newcomer::Newcomer;
 use crate::mods::external::owed::OwedEmit;
 use crate::mods::{Loaded, ModConfig};
 use crate::monotonic::{Monotonic, Reading};
@@ -124,7 +125,7 @@ pub struct Member {
     pub profile: Profile,
     /// First join.
     pub joined_at: Millis,
-    /// Last join came by the compat dialect, so the network token may speak for it where the network is lax.
+    /// Its last join came by a session that shares its name, so the network token may speak for it where the network is lax.
     pub lax: bool,
     /// Label of the token its last join used.
     pub token: Option<String>,
@@ -541,6 +542,8 @@ pub struct State {
     /// Numbers of threads that nothing is left of.
     pub(crate) free_threads: BTreeSet<u32>,
     pub(crate) loaded: Loaded,
+    /// Somebody whose first event is being decided.
+    pub(crate) newcomer: Option<Box<Newcomer>>,
     /// Whether who shows nothing is admitted: the run of the node has the last word, not the network.
     pub strangers: Strangers,
 }
@@ -568,6 +571,7 @@ impl State {
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             strangers: Strangers::default(),
+            newcomer: None,
             loaded: Loaded::of(&book.mods),
             book,
             lists,
@@ -629,21 +633,6 @@ impl State {
             && self.carried == other.carried
     }
 
-    /// A member by number.
-    pub fn member(&self, id: MemberId) -> Option<&Member> {
-        self.book.members.get(id as usize)
-    }
-
-    /// A member by canonical address.
-    pub fn member_id(&self, address: &str) -> Option<MemberId> {
-        self.members.get(address).copied()
-    }
-
-    /// Whoever has the address, or had it last before a rename.
-    pub fn known_as(&self, address: &str) -> Option<MemberId> {
-        self.member_id(address).or_else(|| self.book.former.get(address).copied())
-    }
-
     /// Members that a face carries.
     pub fn carried_by(&self, face: &FaceName) -> Option<&BTreeSet<MemberId>> {
         self.carried.get(face)
@@ -654,24 +643,9 @@ impl State {
         self.carried.values().map(BTreeSet::len).sum()
     }
 
-    /// How many members are the network's own, not carried by a face.
-    pub(crate) fn own_member_count(&self) -> usize {
-        self.members.len() - self.carried_count()
-    }
-
-    /// How many members there are.
-    pub(crate) fn member_count(&self) -> usize {
-        self.members.len()
-    }
-
     /// Hashes of all sessions that have not ended.
     pub fn session_hashes(&self) -> impl Iterator<Item = [u8; 32]> {
         self.sessions.keys().copied()
-    }
-
-    /// A channel by number.
-    pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.book.channels.get(id as usize)
     }
 
     /// A channel that is not deleted, by name.

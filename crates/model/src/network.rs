@@ -134,7 +134,7 @@ pub struct Settings {
     pub unverified_openagents: bool,
     /// A bare network token reads public events and open channels.
     pub bare_reads: bool,
-    /// A token holder's first event joins it (compat dialect).
+    /// A token holder's first event joins it, where its session joins by speaking.
     pub implicit_join: bool,
     pub max_members: usize,
     pub max_attempts: Option<u32>,

@@ -56,7 +56,7 @@ impl Session {
             self.view(move |task, by| task.may_write(by, &address))
         };
         let terms = match asked().await {
-            Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.is_compat() => {
+            Err(fault) if fault.code == ErrorCode::NotAMember && self.caller.capabilities.joins_by_speaking => {
                 let ping = json!({ "type": EventType::Ping.as_str(), "target": "core", "payload": {} });
                 for answered in self.emit(ping.to_string().into()).await? {
                     answered.result?;

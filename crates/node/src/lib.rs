@@ -72,8 +72,8 @@ pub use rialto_engine::listing::RosterFilter;
 pub use rialto_engine::mods;
 pub use rialto_engine::resources::{FileFilter, ResourceFilter};
 pub use rialto_engine::{
-    AckRequest, AdminOp, Caller, Dialect, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter, View,
-    Viewer, Wishes,
+    AckRequest, AdminOp, Caller, Capabilities, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter,
+    View, Viewer, Wishes,
 };
 pub use rialto_identity as identity;
 pub use rialto_model::work::{OpenedWork, WorkOrder};

@@ -22,7 +22,7 @@ pub struct Query {
     pub before: Option<String>,
     /// At most this many; the default page if none.
     pub limit: Option<i64>,
-    /// Inbox or log; the caller's dialect decides if none.
+    /// Inbox or log; the face decides if none.
     pub view: Option<View>,
     /// The rest.
     pub filter: Filter,

@@ -5,23 +5,20 @@
 //! On an append error the engine value is dropped and rebuilt from what reached the disk.
 
 pub(crate) mod acks;
-mod checks;
 mod commit;
+mod deciding;
 mod gather;
-mod intake;
-pub use intake::too_much_at_once;
+pub use deciding::too_much_at_once;
 pub(crate) mod load;
 mod look;
 mod named;
 pub(crate) mod nouns;
-mod owed;
 mod pages;
-mod park;
 pub(crate) mod read;
+mod recent;
 mod recover;
 
 use crate::blobs::Blobs;
-use crate::budget::Charge;
 use crate::clock::NetworkClock;
 use crate::command::{Answered, Command, Located, PageAnswer, Reply, StateAt};
 use crate::delivery::Sessions;
@@ -32,19 +29,18 @@ use crate::outbox::Outbox;
 use crate::outgoing::Outgoing;
 use crate::schema::Validators;
 use crate::texts::Texts;
-use checks::Checks;
+use deciding::deferred::Deferred;
+use deciding::mod_calls::ModCalls;
 use named::BlobChanges;
-use park::{Given, Lane, Source};
 use read::PendingAnswer;
+use recent::RecentEvents;
 use rialto_engine::audit::By;
 use rialto_engine::input::Joined;
-use rialto_engine::{
-    Caller, Clock, Effect, Effects, Engine, EventRecord, FactPage, Latest, Principal, Record, SessionRef, Viewer,
-};
+use rialto_engine::{Caller, Clock, Effect, Effects, Engine, FactPage, Latest, Principal, Record, SessionRef, Viewer};
 use rialto_model::event::Beginning;
 use rialto_model::{ErrorCode, Fault, Millis, Seq, limits};
 use rialto_store::{Batch, Class, Committed, Store, StoreError};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,10 +50,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 const FLIGHTS_MAX: usize = 2;
 /// Events decided in one batch, about.
 const BATCH_EVENTS: usize = 8192;
-/// Events kept at hand for duplicates and acks; at least all that are not yet committed.
-const RECENT_EVENTS: usize = BATCH_EVENTS / 2;
-/// Answers from outside that wait for the task; who finds out more waits.
-const ANSWERS_WAITING: usize = 64;
 
 /// A wall clock that is further behind the last stamp than this is worth a warning.
 pub const CLOCK_BEHIND_MS: Millis = 60_000;
@@ -94,65 +86,25 @@ struct Flight {
     wrote: bool,
 }
 
-/// Everything one network's task owns.
-pub(crate) struct Task {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) engine: Engine,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) class: Class,
-    pub(crate) epoch: u64,
-    pub(crate) host: Host,
-    /// The network's own: everything here is timed by it.
-    clock: NetworkClock,
-    /// Monotonic time of the last tick.
-    ticked_at: Millis,
-    /// The wall clock was far behind the last stamp at the last tick.
-    clock_is_behind: bool,
-    /// Bytes of log after which a snapshot is taken.
-    snapshot_bytes: usize,
-    pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) head: watch::Sender<Seq>,
-    completions: mpsc::Receiver<(u64, Result<Committed, StoreError>)>,
-    complete: mpsc::Sender<(u64, Result<Committed, StoreError>)>,
-    sessions: Sessions,
-    /// Streams that joined, by connection: known from the decision on.
-    joined: BTreeMap<u64, SessionRef>,
+/// The network's side of the log: where its records go, how far they have come, and when a snapshot is due.
+struct LogSide {
+    store: Arc<dyn Store>,
+    class: Class,
+    epoch: u64,
+    last_lsn: u64,
+    /// Batches on their way to the disk.
     flights: VecDeque<Flight>,
     next_flight: u64,
-    fx: Effects,
-    /// How the event before began.
-    beginning: Beginning,
-    /// Bytes of responses that still fit into the answer to the batch that is being decided.
-    response_room: usize,
-    /// How many of the effects belong to accepted inputs.
-    decided_after: usize,
-    /// Decided and applied, not yet handed to the log.
-    /// What is decided and not handed to the log, as the log will have it.
-    open: Batch,
-    /// It cannot be handed over.
-    spoiled: Option<StoreError>,
-    /// An empty buffer for the next decision.
-    spare: Vec<Record>,
-    /// Settings or tokens may have changed since they were published.
-    book_changed: bool,
-    /// Changes of the book so far.
-    changes: u64,
-    /// Something in `open` must not wait.
-    urgent: bool,
-    then: Vec<Then>,
-    /// Who wants the hash of the state after this batch.
-    hashes: Vec<oneshot::Sender<(u64, [u8; 32])>>,
-    /// Who wants to save the state after this batch.
-    saves: Vec<oneshot::Sender<StateAt>>,
-    events: Vec<Outgoing>,
-    recent: VecDeque<Arc<EventRecord>>,
-    recent_bytes: usize,
-    /// Counts them for the node.
-    recent_held: Charge,
-    recent_ids: HashMap<u64, Seq>,
-    own_ids: acks::OwnIds,
-    committed: Seq,
-    last_lsn: u64,
+    completions: mpsc::Receiver<(u64, Result<Committed, StoreError>)>,
+    complete: mpsc::Sender<(u64, Result<Committed, StoreError>)>,
+    /// Buffers that came back from the log.
+    buffers: Vec<Batch>,
+    /// No batch was handed over since the last tick.
+    rests: bool,
+    /// The log refused a batch.
+    broken: bool,
+    /// Bytes of log after which a snapshot is taken.
+    snapshot_bytes: usize,
     bytes_since_snapshot: usize,
     /// A snapshot goes with the next batch.
     snapshot_due: bool,
@@ -160,28 +112,123 @@ pub(crate) struct Task {
     segment: u64,
     /// Bytes of the last snapshot.
     snapshot_size: usize,
-    broken: bool,
-    /// The node stops while the disk refuses: there is nothing to wait for.
-    stopping: bool,
-    /// Buffers that came back from the log.
-    batches: Vec<Batch>,
-    /// No batch was handed over since the last tick.
-    batches_rest: bool,
-    /// Sources that wait for an answer from outside.
-    lanes: BTreeMap<Source, Lane>,
-    /// Streams whose join waits: what they send next goes behind it.
-    joining: BTreeMap<u64, Source>,
-    checks: Checks,
-    tickets: u64,
-    /// Drawn when this task began: tickets of an earlier one mean nothing, whatever the clock says.
-    life: u64,
-    answers: mpsc::Receiver<(u64, Given)>,
-    give: mpsc::Sender<(u64, Given)>,
-    pub(crate) blobs: Arc<Blobs>,
-    blob_changes: BlobChanges,
+}
+
+impl LogSide {
+    fn new(place: LogPlace) -> LogSide {
+        let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
+        LogSide {
+            store: place.store,
+            class: place.class,
+            epoch: place.epoch,
+            last_lsn: place.last_lsn,
+            flights: VecDeque::new(),
+            next_flight: 0,
+            completions,
+            complete,
+            buffers: Vec::new(),
+            rests: true,
+            broken: false,
+            snapshot_bytes: place.snapshot_bytes,
+            bytes_since_snapshot: 0,
+            snapshot_due: false,
+            segment: 0,
+            snapshot_size: 0,
+        }
+    }
+}
+
+/// What is decided and applied, and not yet handed to the log.
+struct OpenBatch {
+    /// As the log will have it.
+    records: Batch,
+    /// It cannot be handed over.
+    spoiled: Option<StoreError>,
+    events: Vec<Outgoing>,
+    blobs: BlobChanges,
+    /// Who wants the hash of the state after this batch.
+    hashes: Vec<oneshot::Sender<(u64, [u8; 32])>>,
+    /// Who wants to save the state after this batch.
+    saves: Vec<oneshot::Sender<StateAt>>,
+}
+
+impl OpenBatch {
+    fn new(network: u32) -> OpenBatch {
+        let (events, hashes, saves) = (Vec::new(), Vec::new(), Vec::new());
+        OpenBatch { records: Batch::new(network), spoiled: None, events, blobs: BlobChanges::default(), hashes, saves }
+    }
+
+    /// Forgets what was decided; who waits for the state goes on waiting.
+    fn discard(&mut self) {
+        self.records.clear();
+        self.spoiled = None;
+        self.events.clear();
+        self.blobs = BlobChanges::default();
+    }
+}
+
+/// What deciding one event leaves for the next.
+#[derive(Default)]
+struct Walk {
+    /// How the event before began.
+    beginning: Beginning,
+    /// Bytes of responses that still fit into the answer to the batch that is being decided.
+    response_room: usize,
+    /// How many of the effects belong to accepted inputs.
+    decided_after: usize,
+    /// An empty buffer for the next decision.
+    spare: Vec<Record>,
+}
+
+/// What the last tick found.
+#[derive(Default)]
+struct LastTick {
+    /// When it was, monotonic time.
+    at: Millis,
+    /// The wall clock was far behind the last stamp.
+    clock_is_behind: bool,
+}
+
+/// Changes of the book since the task began.
+#[derive(Default)]
+struct BookChanges {
+    count: u64,
+    /// Settings or tokens may have changed since they were published.
+    unpublished: bool,
+}
+
+/// Everything one network's task owns.
+pub(crate) struct Task {
+    shared: Arc<Shared>,
+    pub(crate) engine: Engine,
+    host: Host,
+    /// The network's own: everything here is timed by it.
+    clock: NetworkClock,
+    last_tick: LastTick,
+    commands: mpsc::Receiver<Command>,
+    head: watch::Sender<Seq>,
+    sessions: Sessions,
+    /// Streams that joined, by connection: known from the decision on.
+    joined: BTreeMap<u64, SessionRef>,
+    walk: Walk,
+    /// Events that wait to be decided.
+    deferred: Deferred,
+    mod_calls: ModCalls,
     validators: Arc<Validators>,
+    fx: Effects,
+    open: OpenBatch,
+    /// Something in the open batch must not wait.
+    urgent: bool,
+    then: Vec<Then>,
+    book_changes: BookChanges,
+    log: LogSide,
+    committed: Seq,
+    recent: RecentEvents,
+    blobs: Arc<Blobs>,
     /// Members some of whose acks are being looked up in the store, and what they ask for meanwhile.
     acks_looked_up: BTreeMap<u32, acks::Sought>,
+    /// The node stops while the disk refuses: there is nothing to wait for.
+    stopping: bool,
 }
 
 /// Waits until a question is given up.
@@ -213,74 +260,33 @@ impl Task {
         commands: mpsc::Receiver<Command>,
         head: watch::Sender<Seq>,
     ) -> Task {
-        let LogPlace { store, class, epoch, last_lsn, snapshot_bytes, blobs } = log;
-        let (give, answers) = mpsc::channel(ANSWERS_WAITING);
-        let (complete, completions) = mpsc::channel(FLIGHTS_MAX * 2);
-        let life = host.seed();
-        let clock = NetworkClock::resume(host.clock(), engine.state.monotonic());
-        let open = Batch::new(shared.number);
-        let recent_held = shared.directory.accounts.recent().owe();
         let committed = engine.state.book.head;
         let _ = head.send(committed);
         Task {
-            shared,
-            engine,
-            store,
-            class,
-            epoch,
-            host,
-            clock,
-            ticked_at: 0,
-            clock_is_behind: false,
-            snapshot_bytes,
+            clock: NetworkClock::resume(host.clock(), engine.state.monotonic()),
+            last_tick: LastTick::default(),
             commands,
             head,
-            completions,
-            complete,
             sessions: Sessions::default(),
             joined: BTreeMap::new(),
-            flights: VecDeque::new(),
-            next_flight: 0,
+            walk: Walk::default(),
+            deferred: Deferred::default(),
+            mod_calls: ModCalls::new(host.seed()),
+            validators: Arc::new(Validators::new()),
             fx: Effects::default(),
-            beginning: Beginning::default(),
-            response_room: rialto_model::limits::BATCH_RESPONSE_BYTES_MAX,
-            decided_after: 0,
-            open,
-            spoiled: None,
-            spare: Vec::new(),
-            book_changed: false,
-            changes: 0,
+            open: OpenBatch::new(shared.number),
             urgent: false,
             then: Vec::new(),
-            hashes: Vec::new(),
-            saves: Vec::new(),
-            events: Vec::new(),
-            recent: VecDeque::new(),
-            recent_bytes: 0,
-            recent_held,
-            recent_ids: HashMap::new(),
-            own_ids: acks::OwnIds::default(),
+            book_changes: BookChanges::default(),
             committed,
-            last_lsn,
-            bytes_since_snapshot: 0,
-            snapshot_due: false,
-            segment: 0,
-            snapshot_size: 0,
-            broken: false,
-            stopping: false,
-            batches: Vec::new(),
-            batches_rest: true,
-            lanes: BTreeMap::new(),
-            joining: BTreeMap::new(),
-            checks: Checks::default(),
-            tickets: 0,
-            life,
-            answers,
-            give,
-            blobs,
-            blob_changes: BlobChanges::default(),
-            validators: Arc::new(Validators::new()),
+            recent: RecentEvents::new(shared.directory.accounts.recent().owe()),
+            blobs: log.blobs.clone(),
+            log: LogSide::new(log),
             acks_looked_up: BTreeMap::new(),
+            stopping: false,
+            shared,
+            engine,
+            host,
         }
     }
 
@@ -297,28 +303,28 @@ impl Task {
             let due = self.next_due();
             tokio::select! {
                 biased;
-                Some((number, result)) = self.completions.recv() => {
+                Some((number, result)) = self.log.completions.recv() => {
                     self.completed(number, result);
-                    if !self.broken && self.is_due() {
+                    if !self.log.broken && self.is_due() {
                         self.gather(None).await;
                     }
                 }
                 _ = tick.tick() => self.tick().await,
-                Some((ticket, given)) = self.answers.recv(), if self.flights.len() < FLIGHTS_MAX => {
+                Some((ticket, resolution)) = self.deferred.arrival(), if self.log.flights.len() < FLIGHTS_MAX => {
                     let now = self.clock.now();
-                    self.given(ticket, given, now);
-                    self.settle(now);
+                    self.resume(ticket, resolution, now);
+                    self.resume_deferred(now);
                     self.gather(None).await;
                 }
-                () = late(due), if self.flights.len() < FLIGHTS_MAX => {
+                () = late(due), if self.log.flights.len() < FLIGHTS_MAX => {
                     let now = self.clock.now();
-                    self.give_up_questions(now);
-                    if self.engine.next_deadline(self.ticked_at).is_some_and(|at| at <= now.steady) {
+                    self.give_up_overdue(now);
+                    if self.engine.next_deadline(self.last_tick.at).is_some_and(|at| at <= now.steady) {
                         self.tick().await;
                     }
                     self.gather(None).await;
                 }
-                command = self.commands.recv(), if self.flights.len() < FLIGHTS_MAX => match command {
+                command = self.commands.recv(), if self.log.flights.len() < FLIGHTS_MAX => match command {
                     None => break,
                     Some(Command::Stop { reply }) => {
                         self.stop().await;
@@ -328,7 +334,7 @@ impl Task {
                     Some(command) => self.gather(Some(command)).await,
                 },
             }
-            if self.broken {
+            if self.log.broken {
                 self.recover().await;
                 if !self.stopping {
                     self.take_up_owed().await;
@@ -361,10 +367,10 @@ impl Task {
                 let result = self.member_of(&caller, now).map(|member| self.ack(member, &request, now));
                 self.count(reply, result);
             }
-            Command::ModPort { name, asks } => self.checks.connect(name, asks),
+            Command::ModPort { name, asks } => self.mod_calls.connect(name, asks),
             Command::ModSaid { ticket, outcome } => {
                 self.process_said(ticket, outcome, now);
-                self.settle(now);
+                self.resume_deferred(now);
             }
             Command::Page { caller, view, filter, position, max, wanted, asks, reply } => {
                 let answer = self.page(&caller, view, &filter, position, (max, wanted), asks, now);
@@ -436,9 +442,9 @@ impl Task {
             }
             Command::Own { caller, wishes, reply } => self.change_own(&caller, &wishes, reply, now),
             Command::Hash { reply } => {
-                self.hashes.push(reply);
+                self.open.hashes.push(reply);
             }
-            Command::Save { reply } => self.saves.push(reply),
+            Command::Save { reply } => self.open.saves.push(reply),
             Command::Contents { address, reply } => {
                 let resource = self.engine.state.resource_named(&address);
                 let _ = reply.send(resource.into_iter().flat_map(|(_, resource)| resource.blobs()).collect());
@@ -448,7 +454,7 @@ impl Task {
                 let _ = reply.send(self.state_to_save());
             }
             Command::Horizon { reply } => {
-                let _ = reply.send((self.class, self.engine.state.horizon(now)));
+                let _ = reply.send((self.log.class, self.engine.state.horizon(now)));
             }
         }
     }
@@ -456,7 +462,7 @@ impl Task {
     /// Answers a read. What it saw may have been decided a moment ago: then it is answered when that is committed, so
     /// that nobody is shown what a power cut could take back. (Plain acks may be lost with a power cut, and do not count.)
     fn answer_read(&mut self, answer: Then, now: Clock) {
-        let committed = self.flights.is_empty() && !self.urgent;
+        let committed = self.log.flights.is_empty() && !self.urgent;
         if committed || rialto_engine::bugs::on("read of what is not committed") {
             self.then(answer, now);
         } else {
@@ -480,12 +486,12 @@ impl Task {
 
     /// The same for what follows from an event whose payload is known to hold nothing to search for.
     fn decided_of<T>(&mut self, result: Result<T, Fault>, textless: Option<&str>) -> Result<T, Fault> {
-        let mut records = std::mem::take(&mut self.spare);
+        let mut records = std::mem::take(&mut self.walk.spare);
         self.fx.swap_records(&mut records);
         if result.is_err() {
-            self.fx.after.truncate(self.decided_after);
+            self.fx.after.truncate(self.walk.decided_after);
             records.clear();
-            self.spare = records;
+            self.walk.spare = records;
             return result;
         }
         for record in records.drain(..) {
@@ -500,21 +506,21 @@ impl Task {
                     // Before anybody hears of it, and of its commit.
                     self.shared.last_text.store(event.event.seq, Ordering::Release);
                 }
-                self.remember(event.clone());
+                self.recent.remember(event.clone(), self.committed);
                 let tracked = self.engine.state.is_tracked();
-                self.events.push(Outgoing { record: event.clone(), tracked, book: self.changes });
+                self.open.events.push(Outgoing { record: event.clone(), tracked, book: self.book_changes.count });
             }
             if let Record::Change(change) = &record {
                 // Also what an event changes that is not kept itself is there when its sender is answered.
                 self.urgent = true;
                 self.heed(change);
-                self.book_changed = true;
-                self.changes += 1;
+                self.book_changes.unpublished = true;
+                self.book_changes.count += 1;
             }
             self.encode(&record);
         }
-        self.spare = records;
-        self.decided_after = self.fx.after.len();
+        self.walk.spare = records;
+        self.walk.decided_after = self.fx.after.len();
         result
     }
 
@@ -551,7 +557,7 @@ impl Task {
 
     fn close_stream(&mut self, connection: u64, now: Clock) {
         self.joined.remove(&connection);
-        self.forget_joining(connection);
+        self.deferred.forget_connection(connection);
         if let Some(session) = self.sessions.close(connection) {
             self.engine.live.stream(session.member, false, now);
         }
@@ -565,27 +571,27 @@ impl Task {
 
     /// How long until a question is given up or a deadline passes.
     fn next_due(&self) -> Option<Duration> {
-        if !self.checks.is_quiet() {
+        if !self.deferred.is_quiet() {
             // Answers came and wait for the next batch.
             return Some(Duration::ZERO);
         }
         // While a batch is on its way, its end is what hands mail over.
-        if self.flights.is_empty() && self.sessions.carried.has_work() {
+        if self.log.flights.is_empty() && self.sessions.carried.has_work() {
             return Some(Duration::ZERO);
         }
-        let deadline = self.engine.next_deadline(self.ticked_at);
-        let due = self.next_question_due().into_iter().chain(deadline).min()?;
+        let deadline = self.engine.next_deadline(self.last_tick.at);
+        let due = self.deferred.next_deadline().into_iter().chain(deadline).min()?;
         Some(Duration::from_millis(due.saturating_sub(self.clock.now().steady)))
     }
 
     /// Once a second, and when a deadline passes: expiry, redelivery, and acks that waited.
     async fn tick(&mut self) {
-        if self.flights.len() >= FLIGHTS_MAX {
+        if self.log.flights.len() >= FLIGHTS_MAX {
             return;
         }
         let now = self.clock.now();
-        self.ticked_at = now.steady;
-        self.give_up_questions(now);
+        self.last_tick.at = now.steady;
+        self.give_up_overdue(now);
         self.forget_shown(now);
         self.probe_silent(now);
         self.share_recent();
@@ -599,7 +605,7 @@ impl Task {
             let _ = self.decided(Ok(()));
             self.sessions.acked(&self.engine.state, member, self.committed, now.steady);
         }
-        self.urgent = !self.open.is_empty();
+        self.urgent = !self.open.records.is_empty();
         self.submit().await;
         self.rest_batches();
         self.gauge();
@@ -633,7 +639,7 @@ impl Task {
         }
         self.shared.has_owed.store(book.next_owed > 0, Ordering::Release);
         self.shared.counted.store(self.engine.state.has_mod("analytics"), Ordering::Release);
-        self.shared.ready.store(!self.broken, Ordering::Release);
+        self.shared.ready.store(!self.log.broken, Ordering::Release);
     }
 
     /// Warns, once each time, of a wall clock that is far behind the last stamp: stamps stand still until it has caught up.
@@ -641,7 +647,7 @@ impl Task {
         let behind = self.engine.state.book.last_stamp.saturating_sub(now.wall);
         Counters::set(&self.shared.counters.clock_behind_ms, behind);
         let far = behind > CLOCK_BEHIND_MS;
-        if far && !self.clock_is_behind {
+        if far && !self.last_tick.clock_is_behind {
             tracing::warn!(
                 network = %self.shared.id,
                 behind_s = behind / 1000,
@@ -649,7 +655,7 @@ impl Task {
                  deadlines are not affected"
             );
         }
-        self.clock_is_behind = far;
+        self.last_tick.clock_is_behind = far;
     }
 
     /// Gauges for `/metrics`: once a second, because they count members.

@@ -4,7 +4,7 @@
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, hex};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, verify};
+use rialto_node::{Caller, CreateNetwork, Network, Node, NodeConfig, verify};
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -26,11 +26,11 @@ async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<V
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
     let joined = emit(network, &operator, event).await.unwrap();
     let session = sha256(joined["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 /// Uploads content; gives its hash.

@@ -14,7 +14,7 @@ use rialto_model::{ErrorCode, FaceName};
 use rialto_node::clock::DrivenClock;
 use rialto_node::identity::sha256;
 use rialto_node::{
-    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, DeadLetters, Dialect, Host, Network, Node, Outsider, Parts,
+    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, DeadLetters, Host, Network, Node, Outsider, Parts,
     RosterFilter,
 };
 use rialto_store::disk::fault::FaultDisk;
@@ -47,7 +47,7 @@ async fn create(node: &Node) -> Network {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 /// Joins a local member; gives what it calls with.
@@ -56,7 +56,7 @@ async fn join(network: &Network, address: &str) -> Arc<Caller> {
     let answers = network.session(&operator()).emit(frame.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
-    Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer, ..Caller::default() })
 }
 
 async fn say(network: &Network, caller: &Arc<Caller>, target: &str, n: usize) -> u64 {
@@ -252,7 +252,7 @@ async fn names_of_members_here_are_not_taken_and_give_way() {
     let bearer = sha256("a token for eve");
     let token = Token { agent: Some("eve".to_owned()), ..Token::whole("eve", bearer, 0) };
     network.admin(AdminOp::AddToken(token)).await.unwrap();
-    let eve = Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() });
+    let eve = Arc::new(Caller { bearer: Some(bearer), ..Caller::default() });
     let event = json!({ "type": "app.note", "source": "agent:eve", "target": "agent:alice" }).to_string();
     let answers = network.session(&eve).emit(event.clone().into()).await.unwrap();
     assert_eq!(answers[0].result.as_ref().unwrap_err().code, ErrorCode::Unauthenticated);

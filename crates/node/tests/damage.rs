@@ -4,7 +4,7 @@
 use rialto_model::ErrorCode;
 use rialto_model::network::{Policy, Preset};
 use rialto_node::identity::sha256;
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, Query, archive, repair, verify};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, Query, archive, repair, verify};
 use rialto_store::{LocalOptions, LocalStore, Store};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn open_store(dir: &Path) -> LocalStore {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn create(node: &Node, name: &str) -> Network {
@@ -32,7 +32,7 @@ async fn join(network: &Network) -> Arc<Caller> {
     let answers = network.session(&operator()).emit(join.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
-    Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer, ..Caller::default() })
 }
 
 async fn say(network: &Network, caller: &Arc<Caller>, id: &str) -> Result<(), ErrorCode> {

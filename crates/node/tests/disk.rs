@@ -3,7 +3,7 @@
 
 use rialto_model::ErrorCode;
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Query, View};
+use rialto_node::{Caller, CreateNetwork, Network, Node, Query, View};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn over(disk: &FaultDisk) -> Node {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 /// A network and a member of it.
@@ -29,7 +29,7 @@ async fn made(node: &Node) -> (Network, Arc<Caller>) {
     let answers = network.session(&operator()).emit(join.to_string().into()).await.unwrap();
     let result = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
-    (network, Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() }))
+    (network, Arc::new(Caller { bearer: Some(bearer), ..Caller::default() }))
 }
 
 async fn send(network: &Network, alice: &Arc<Caller>, id: &str) -> Result<(), ErrorCode> {

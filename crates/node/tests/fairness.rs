@@ -3,7 +3,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, Query, View};
+use rialto_node::{Caller, CreateNetwork, Inbox, Network, Node, Out, Outbox, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::json;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ const FLOOD: usize = 32 * 64;
 const POLITE: usize = 4;
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": format!("agent:{name}"), "target": "core" });
     let answers = network.session(&operator).emit(event.to_string().into()).await.unwrap();
     let joined = answers.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined["session_id"].as_str().unwrap()));
-    Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer, ..Caller::default() })
 }
 
 /// A stream that has joined: its connection, and where its answers come.
 async fn stream(network: &Network, name: &str) -> (u64, Outbox, Inbox) {
     let (outbox, mut inbox) = rialto_node::outbox(1 << 16);
     let connection = network.connection();
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": format!("agent:{name}"), "target": "core" });
     network.session(&operator).emit_stream(connection, event.to_string().into(), &outbox).await.unwrap();
     answers(&mut inbox, 1).await;

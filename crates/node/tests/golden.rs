@@ -3,7 +3,7 @@
 
 use rialto_engine::record::VERSION;
 use rialto_model::network::Preset;
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, verify};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Network, Node, NodeConfig, verify};
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
@@ -41,7 +41,7 @@ async fn join(network: &Network, name: &str, payload: Value) -> Arc<Caller> {
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": payload });
     let result = send(network, &operator(), event).await;
     let session = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 async fn open(dir: &Path) -> Node {

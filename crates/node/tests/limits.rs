@@ -3,7 +3,7 @@
 
 use rialto_model::network::{Delivery, Preset};
 use rialto_model::{ErrorCode, limits};
-use rialto_node::{Answered, Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
+use rialto_node::{Answered, Caller, CreateNetwork, Filter, Network, Node, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ async fn node() -> Node {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) -> Vec<Answered> {

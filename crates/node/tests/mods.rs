@@ -13,7 +13,7 @@ use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
 use rialto_node::mods::{ModConfig, Mode, OnError};
 use rialto_node::{
-    AdminOp, Caller, CreateNetwork, Dialect, Inbox, ModPort, Network, Node, Out, Outbox, Query, View, outbox,
+    AdminOp, Caller, Capabilities, CreateNetwork, Inbox, ModPort, Network, Node, Out, Outbox, Query, View, outbox,
 };
 use rialto_store::disk::fault::{Call, FaultDisk};
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
@@ -31,7 +31,7 @@ async fn network() -> (Node, Network) {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn try_send(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<Value, String> {
@@ -43,10 +43,10 @@ async fn try_send(network: &Network, caller: &Arc<Caller>, event: Value) -> Resu
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
-    let seed = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let seed = Arc::new(Caller { operator: true, ..Caller::default() });
     let joined = try_send(network, &seed, event).await.unwrap();
     let session = sha256(joined["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 fn note(id: &str, target: &str) -> Value {
@@ -381,7 +381,7 @@ async fn a_guests_first_event_waits_and_joins_it() {
     let guest = Arc::new(Caller {
         bearer: Some(token.sha256()),
         claimed: Some("openagents:guest".into()),
-        dialect: Some(Dialect::Compat),
+        capabilities: Capabilities::ALL,
         ..Caller::default()
     });
     let sending = |id: &'static str| {

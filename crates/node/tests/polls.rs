@@ -3,7 +3,7 @@
 
 use rialto_model::network::{Delivery, Preset};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Filter, Network, Node, Query, View};
+use rialto_node::{Caller, CreateNetwork, Filter, Network, Node, Query, View};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
     let joined = emit(network, &operator, event).await;
     let session = sha256(joined["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 async fn poll(network: &Network, caller: &Arc<Caller>, limit: i64, kind: Option<&str>) -> Vec<String> {

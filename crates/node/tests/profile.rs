@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::Preset;
-use rialto_node::{AdminOp, Answered, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, identity::sha256};
+use rialto_node::{AdminOp, Answered, Caller, CreateNetwork, Network, Node, NodeConfig, identity::sha256};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const SKILL: &str = "resource/context/skill-md";
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn open(dir: &Path) -> Node {
@@ -24,7 +24,7 @@ async fn send(network: &Network, caller: &Arc<Caller>, event: Value) -> Answered
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": {} });
     let session = send(network, &operator(), event).await.session_id.unwrap();
-    Arc::new(Caller { bearer: Some(sha256(&session)), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(sha256(&session)), ..Caller::default() })
 }
 
 async fn mods(network: &Network) -> String {

@@ -5,9 +5,7 @@
 use rialto_model::network::Preset;
 use rialto_model::view::MeView;
 use rialto_node::identity::sha256;
-use rialto_node::{
-    Caller, CreateNetwork, Dialect, Filter, Inbox, Network, Node, Out, Outbox, Query, View, Wishes, outbox,
-};
+use rialto_node::{Caller, CreateNetwork, Filter, Inbox, Network, Node, Out, Outbox, Query, View, Wishes, outbox};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
@@ -26,7 +24,7 @@ struct Stream {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 impl Stream {
@@ -37,7 +35,7 @@ impl Stream {
         stream.send(json!({ "type": "network.agent.join", "source": name, "target": "core" })).await;
         let joined = stream.answer().await;
         let session = sha256(joined["session_id"].as_str().unwrap());
-        stream.caller = Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() });
+        stream.caller = Arc::new(Caller { bearer: Some(session), ..Caller::default() });
         stream
     }
 

@@ -4,7 +4,7 @@
 use rialto_model::network::{Policy, Preset};
 use rialto_node::clock::DrivenClock;
 use rialto_node::identity::sha256;
-use rialto_node::{AdminOp, Caller, CreateNetwork, Dialect, Host, Network, Node, Parts, Query, View, verify};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Host, Network, Node, Parts, Query, View, verify};
 use rialto_store::{LocalOptions, LocalStore, Store};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -43,11 +43,11 @@ async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Value {
 
 /// Joins `agent:a` and sends so many messages to everybody.
 async fn talk(network: &Network, count: usize) {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:a", "target": "core" });
     let joined = emit(network, &operator, join).await;
     let session = sha256(joined["session_id"].as_str().unwrap());
-    let caller = Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() });
+    let caller = Arc::new(Caller { bearer: Some(session), ..Caller::default() });
     for n in 0..count {
         let payload = json!({ "content": format!("message {n} of some length, so that segments fill up in time") });
         let message = json!({ "type": "workspace.message.posted", "target": "agent:broadcast", "payload": payload });

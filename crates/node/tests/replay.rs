@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use rialto_model::network::{Delivery, Preset};
-use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, outbox};
+use rialto_node::{Caller, CreateNetwork, Inbox, Network, Node, Out, Outbox, outbox};
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Stream {
 impl Stream {
     async fn join(network: &Network, name: &str, payload: Value) -> Stream {
         let (outbox, inbox) = outbox(1024);
-        let caller = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
+        let caller = Arc::new(Caller { operator: true, ..Caller::default() });
         let stream = Stream { network: network.clone(), connection: network.connection(), caller, outbox, inbox };
         stream
             .send(json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": payload }))

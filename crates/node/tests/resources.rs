@@ -3,13 +3,13 @@
 
 use rialto_model::limits;
 use rialto_model::network::Preset;
-use rialto_node::{Answered, Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, Texts, identity::sha256};
+use rialto_node::{Answered, Caller, CreateNetwork, Network, Node, NodeConfig, Texts, identity::sha256};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 async fn open(dir: &Path) -> Node {
@@ -24,7 +24,7 @@ async fn join(network: &Network, name: &str) -> Arc<Caller> {
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": {} });
     let answer = send(network, &operator(), event).await;
     let session = answer.session_id.unwrap();
-    Arc::new(Caller { bearer: Some(sha256(&session)), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(sha256(&session)), ..Caller::default() })
 }
 
 fn register(address: &str, content: &str) -> Value {

@@ -4,7 +4,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig};
+use rialto_node::{Caller, CreateNetwork, Network, Node, NodeConfig};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ async fn caught_up(network: &Network) {
 }
 
 async fn say(network: &Network, n: usize) {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:alice", "target": "core" });
     let joined = network.session(&operator).emit(join.to_string().into()).await.unwrap();
     let joined = joined.into_iter().next().unwrap().result.unwrap().result.unwrap();
     let bearer = Some(sha256(joined.get("session_id").unwrap().as_str().unwrap()));
-    let alice = Arc::new(Caller { bearer, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let alice = Arc::new(Caller { bearer, ..Caller::default() });
     let event = json!({ "type": "app.note", "target": "channel/general", "payload": { "text": "heron" } });
     let answers = network.session(&alice).emit(std::iter::repeat_n(event.to_string(), n).collect()).await.unwrap();
     assert!(answers.iter().all(|a| a.result.is_ok()), "{:?}", answers.first());

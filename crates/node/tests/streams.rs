@@ -3,7 +3,7 @@
 
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, limits};
-use rialto_node::{Caller, CreateNetwork, Dialect, Inbox, Network, Node, Out, Outbox, Query, View, outbox};
+use rialto_node::{Caller, CreateNetwork, Inbox, Network, Node, Out, Outbox, Query, View, outbox};
 use rialto_store::disk::fault::{Call, FaultDisk};
 use rialto_store::{LocalOptions, LocalStore, MemoryStore};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn network() -> (Node, Network) {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 struct Stream {

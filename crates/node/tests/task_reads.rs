@@ -4,7 +4,7 @@
 use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, limits};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, Out, Query, View, outbox};
+use rialto_node::{Caller, CreateNetwork, Network, Node, Out, Query, View, outbox};
 use rialto_store::{
     Batch, BlobInfo, BlobReader, BlobWriter, Class, Done, Flush, Freed, Health, Horizon, Lsn, MemoryStore, NetworkInfo,
     Rejected, Rewrite, Seqs, Snapshot, Store, StoreError, VerifyReport, Visit,
@@ -113,12 +113,12 @@ async fn emit(network: &Network, caller: &Arc<Caller>, events: &[Value]) {
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let join =
         json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": { "receive": "queue" } });
     let answers = network.session(&operator).emit(join.to_string().into()).await.unwrap();
     let session = answers[0].session_id.clone().unwrap();
-    Arc::new(Caller { bearer: Some(sha256(&session)), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(sha256(&session)), ..Caller::default() })
 }
 
 fn inbox() -> Query {
@@ -168,7 +168,7 @@ async fn acks_cursors_and_lists_read_nothing_inside_the_task() {
     assert_eq!(list.conversations[0].last_message.content, "n19");
     assert_eq!(list.conversations[0].message_count, 20);
     // By a stream: what is not at hand is acked when it was found.
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let (out, mut news) = outbox(1024);
     let connection = network.connection();
     let join = json!({ "type": "network.agent.join", "source": "agent:bob", "target": "core", "id": "join" });

@@ -3,7 +3,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
-use rialto_node::{Caller, CreateNetwork, Dialect, Host, Network, Node, Parts, Query, View};
+use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts, Query, View};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
@@ -45,11 +45,11 @@ impl Place {
     }
 
     async fn join(&self, name: &str) -> Arc<Caller> {
-        let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+        let operator = Arc::new(Caller { operator: true, ..Caller::default() });
         let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
         let result = commit(&self.store, self.send(&operator, event)).await;
         let bearer = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
-        Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() })
+        Arc::new(Caller { bearer: Some(bearer), ..Caller::default() })
     }
 
     fn channels(&self, caller: &Arc<Caller>) -> JoinHandle<String> {

@@ -5,7 +5,7 @@ use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_node::identity::sha256;
 use rialto_node::{
-    Caller, CreateNetwork, Dialect, Network, Node, Watched, WorkOrder, WorkWatch, ends_work, opens_work, work_state,
+    Caller, CreateNetwork, Network, Node, Watched, WorkOrder, WorkWatch, ends_work, opens_work, work_state,
 };
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
@@ -21,11 +21,11 @@ async fn emit(network: &Network, caller: &Arc<Caller>, event: Value) -> Result<V
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
     let joined = emit(network, &operator, event).await.unwrap();
     let session = sha256(joined["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 async fn world() -> (Node, Network) {

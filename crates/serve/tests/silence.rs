@@ -133,7 +133,7 @@ async fn an_open_event_stream_keeps_its_reader_online() {
     let clock = Arc::new(rialto_node::clock::DrivenClock::at(1_767_225_600_000));
     let server = common::server_on(rialto_node::Host::simulated(clock.clone(), 7)).await;
     let network = server.node.default_network().unwrap();
-    let operator = Arc::new(Caller { operator: true, dialect: Some(rialto_node::Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let join = json!({ "type": "network.agent.join", "source": "agent:reader", "target": "core" });
     let joined = network.session(&operator).emit(join.to_string().into()).await.unwrap().remove(0);
     let session = joined.result.unwrap().result.unwrap()["session_id"].as_str().unwrap().to_owned();

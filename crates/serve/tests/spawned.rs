@@ -4,7 +4,7 @@
 use rialto_model::Address;
 use rialto_model::network::Preset;
 use rialto_model::view::Presence;
-use rialto_node::{Caller, CreateNetwork, Dialect, Node, Query, RosterFilter, View};
+use rialto_node::{Caller, CreateNetwork, Node, Query, RosterFilter, View};
 use rialto_openagents::stdio::Spawned;
 use rialto_store::MemoryStore;
 use serde_json::json;
@@ -44,7 +44,7 @@ async fn a_spawned_agent_joins_as_itself_and_answers() {
         restart: true,
     };
     let running = tokio::spawn(spawned.run(stop.clone()));
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let emit = async |caller: &Arc<Caller>, event: serde_json::Value| {
         network.session(caller).emit(event.to_string().into()).await.unwrap().remove(0)
     };

@@ -239,7 +239,7 @@ async fn lists_without_a_page_are_capped_and_say_that_there_is_more() {
     let caller = std::sync::Arc::new(rialto_node::Caller {
         bearer: Some(bearer),
         claimed: Some("openagents:max".into()),
-        dialect: Some(rialto_node::Dialect::Compat),
+        capabilities: rialto_node::Capabilities::ALL,
         ..rialto_node::Caller::default()
     });
     let count = limits::LIST_ROWS_MAX + 5;

@@ -17,7 +17,7 @@ use rialto_model::limits::{
     PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX, RING_EVENTS_MAX, SCAN_EVENTS_MAX, UNANSWERED_EVENTS_MAX, WAIT_SECONDS_MAX,
 };
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Node, NodeConfig, Out, Texts};
+use rialto_node::{Caller, CreateNetwork, Node, NodeConfig, Out, Texts};
 use rialto_sim::harness::{Frame, Http, Server, Ws, note, soon, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -286,7 +286,7 @@ async fn node() -> Node {
 }
 
 fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use super::join::{Wish, member_record};
 use super::{DEFAULT_CHANNEL, may_be_joined};
 use crate::input::{Clock, Emit};
 use crate::record::{Change, Record};
-use crate::state::{ChannelId, Member, MemberId, State};
+use crate::state::{Member, MemberId, State};
 use rialto_model::address::Address;
 use rialto_model::member::Receive;
 use rialto_model::{ErrorCode, Fault};
@@ -17,59 +17,7 @@ pub(crate) struct Guest {
     pub(crate) records: Vec<Record>,
 }
 
-/// What the state was before a guest entered.
-#[derive(Debug)]
-pub(crate) struct BeforeGuest {
-    id: MemberId,
-    member: Option<Member>,
-    seat: Option<ChannelId>,
-    /// Whom its address led to.
-    former: Option<(Box<str>, MemberId)>,
-}
-
-impl Guest {
-    /// Lets the guest in for the time its event is decided.
-    pub(crate) fn enter(&self, state: &mut State) -> BeforeGuest {
-        let seat = self.records.iter().filter_map(Record::change).find_map(|change| {
-            let Change::Seated { channel, .. } = change else { return None };
-            Some(*channel)
-        });
-        let former = self.records.iter().filter_map(Record::change).find_map(|change| {
-            let Change::Joined { record, .. } = change else { return None };
-            state.book.former.get_key_value(&record.address).map(|(name, id)| (name.clone(), *id))
-        });
-        let before = BeforeGuest { id: self.member, member: state.member(self.member).cloned(), seat, former };
-        self.records.iter().for_each(|record| crate::apply::apply(state, record));
-        before
-    }
-}
-
-impl BeforeGuest {
-    /// Makes the state what it was.
-    pub(crate) fn restore(self, state: &mut State) {
-        if let Some(channel) = self.seat.and_then(|c| state.book.channels.get_mut(c as usize)) {
-            channel.seated.retain(|m| *m != self.id);
-        }
-        state.book.former.extend(self.former);
-        match self.member {
-            Some(member) => {
-                state.directory.enter_member(self.id, &member);
-                if let Some(slot) = state.book.members.get_mut(self.id as usize) {
-                    *slot = member;
-                }
-            }
-            None => {
-                if let Some(member) = state.book.members.pop() {
-                    state.members.swap_remove(&member.address);
-                    state.directory.undo_member(self.id, &member.address);
-                }
-                state.lists.acked.remove(&self.id);
-            }
-        }
-    }
-}
-
-/// A join that was never sent: a compat client's first event under the network token, ever or since it left.
+/// A join that was never sent: the first event under the network token of whoever joins by speaking, ever or since it left.
 pub(crate) fn guest(
     state: &State,
     address: &str,

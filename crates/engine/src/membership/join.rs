@@ -94,11 +94,11 @@ pub(crate) fn join(
     let resume_after = match input.resume {
         Resume::None => None,
         Resume::After(seq) => Some(seq),
-        Resume::Unknown if input.caller.is_compat() => Some(0),
+        Resume::Unknown if input.caller.capabilities.resumes_anywhere => Some(0),
         Resume::Unknown => return Err(ErrorCode::CursorUnknown.into()),
     };
     let token = shown_token(state, input, address.as_str(), now);
-    let receive = wish.receive.unwrap_or(if input.caller.is_compat() && state.has_mod("persistence") {
+    let receive = wish.receive.unwrap_or(if input.caller.capabilities.reads_history && state.has_mod("persistence") {
         Receive::Log
     } else {
         Receive::Queue
@@ -125,7 +125,7 @@ pub(crate) fn join(
     let record = member_record(old, &address, &wish, level, receive, head, state.stamp(now.wall));
     check_profile(&record.profile)?;
     let record = Member {
-        lax: input.caller.is_compat(),
+        lax: input.caller.capabilities.shares_name,
         token: token.map(|t| t.label.clone()),
         cap: if human { least_capped(old, kept, cap) } else { cap },
         hold: if input.caller.via.is_some() { Hold::Nothing } else { state.held(old, &address, brings) },

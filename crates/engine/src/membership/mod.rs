@@ -6,6 +6,7 @@ mod admission;
 mod carried;
 mod guest;
 mod join;
+pub(crate) mod newcomer;
 
 pub(crate) use guest::{Guest, guest};
 pub(crate) use join::join;
@@ -153,7 +154,7 @@ pub(crate) fn remove_agent(
     Ok(accepted)
 }
 
-/// A member by address or bare name, in either dialect.
+/// A member by address or bare name, under either prefix.
 pub(crate) fn find_named(state: &State, name: &str) -> Option<MemberId> {
     let address = Address::parse_in(name, &state.network).ok()?;
     let twin = || {

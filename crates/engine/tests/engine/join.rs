@@ -3,7 +3,7 @@
 use crate::world::{Join, START, TOKEN, World, outcome, token};
 use expect_test::expect;
 use rialto_engine::input::Resume;
-use rialto_engine::{AdminOp, Dialect, Effect};
+use rialto_engine::{AdminOp, Capabilities, Effect};
 use rialto_model::network::{Policy, Preset, Settings};
 use rialto_model::{ErrorCode, Fault, Role};
 use serde_json::json;
@@ -331,7 +331,7 @@ fn an_unknown_resume_point() {
     let mut world = World::plain().joined(&["agent:a"]);
     let unknown = Join { resume: Resume::Unknown, ..Join::token() };
     assert_eq!(outcome(&world.try_join("agent:a", unknown.clone())), "cursor_unknown");
-    let compat = Join { dialect: Some(Dialect::Compat), ..unknown };
+    let compat = Join { capabilities: Capabilities::ALL, ..unknown };
     assert_eq!(world.try_join("agent:a", compat).unwrap().joined.unwrap().resume_after, Some(0));
     for (payload, code) in [
         (json!({ "acks": "some" }), "invalid_argument"),

@@ -2,7 +2,7 @@
 
 use crate::world::{Join, TOKEN, World, outcome, sha};
 use expect_test::expect;
-use rialto_engine::{Caller, Dialect, Principal};
+use rialto_engine::{Caller, Capabilities, Principal};
 use rialto_model::limits;
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ fn hello() -> serde_json::Value {
 fn strict_and_lax_binding() {
     let mut world = World::workspace();
     world.try_join("agent:compat", Join::compat()).unwrap();
-    world.try_join("agent:seed", Join { dialect: Some(Dialect::Seed), ..Join::token() }).unwrap();
-    world.try_join("agent:stream", Join { dialect: Some(Dialect::Stream), ..Join::token() }).unwrap();
+    world.try_join("agent:seed", Join::token()).unwrap();
+    world.try_join("agent:stream", Join::token()).unwrap();
     world.try_join("openagents:proved", Join { level: 1, ..Join::compat() }).unwrap();
     let mut out = String::new();
     for binding in ["lax", "strict"] {
@@ -97,6 +97,23 @@ fn callers_without_a_member() {
 }
 
 #[test]
+fn a_first_event_is_decided_as_if_its_sender_had_joined() {
+    let mut world = World::workspace().joined(&["agent:a"]);
+    let guest = World::holder("openagents:new");
+    let before = world.state().hash();
+    let refused = json!({ "type": "x.y", "target": "agent:nobody" });
+    assert_eq!(outcome(&world.emit_as(&guest, refused)), "unknown_target");
+    assert_eq!(world.state().hash(), before, "a refusal leaves nothing");
+    // It finds itself among the members.
+    let roster = json!({ "type": "network.agent.discover", "target": "core" });
+    let seen = world.emit_as(&guest, roster).unwrap().response.unwrap();
+    assert!(seen.payload().contains("openagents:new") && seen.payload().contains("agent:a"), "{}", seen.payload());
+    // It is one of them from then on.
+    let id = world.id("openagents:new");
+    assert!(world.state().member(id).unwrap().sits_in(0) && world.state().known_as("openagents:new") == Some(id));
+}
+
+#[test]
 fn a_compat_clients_first_event_joins_it() {
     let mut world = World::workspace();
     let guest = World::holder("openagents:new");
@@ -123,8 +140,8 @@ fn a_compat_clients_first_event_joins_it() {
     assert!(world.state().member(id).unwrap().left);
     world.emit_as(&guest, event.clone()).unwrap();
     assert!(!world.state().member(id).unwrap().left);
-    // Seed dialect, other networks, paused networks: no.
-    let seed = Caller { dialect: Some(Dialect::Seed), ..World::holder("agent:other") };
+    // Without the capability, other networks, paused networks: no.
+    let seed = Caller { capabilities: Capabilities::default(), ..World::holder("agent:other") };
     assert_eq!(outcome(&world.emit_as(&seed, event.clone())), "not_a_member");
     world.set(json!({ "status": "paused" }));
     assert_eq!(outcome(&world.emit_as(&World::holder("agent:late"), event.clone())), "network_paused");

@@ -7,8 +7,8 @@ use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{
-    AckRequest, AdminOp, Caller, Clock, Dialect, Effect, Effects, Engine, EventRecord, Filter, MemberId, Page, Record,
-    SessionRef, State, View, Viewer, Wishes,
+    AckRequest, AdminOp, Caller, Capabilities, Clock, Effect, Effects, Engine, EventRecord, Filter, MemberId, Page,
+    Record, SessionRef, State, View, Viewer, Wishes,
 };
 use rialto_model::network::{Preset, Settings, Token};
 use rialto_model::{Envelope, ErrorCode, Fault, Seq};
@@ -35,7 +35,7 @@ pub(crate) struct Join {
     pub(crate) payload: Value,
     pub(crate) tokens: Vec<&'static str>,
     pub(crate) session: Option<String>,
-    pub(crate) dialect: Option<Dialect>,
+    pub(crate) capabilities: Capabilities,
     pub(crate) level: u8,
     pub(crate) failed: Option<Fault>,
     pub(crate) operator: bool,
@@ -51,7 +51,7 @@ impl Join {
         Join { payload, ..Join::token() }
     }
     pub(crate) fn compat() -> Join {
-        Join { dialect: Some(Dialect::Compat), ..Join::token() }
+        Join { capabilities: Capabilities::ALL, ..Join::token() }
     }
 }
 
@@ -217,7 +217,7 @@ impl World {
         Caller {
             bearer: Some(sha(TOKEN)),
             claimed: Some(claimed.into()),
-            dialect: Some(Dialect::Compat),
+            capabilities: Capabilities::ALL,
             ..Caller::default()
         }
     }
@@ -240,7 +240,7 @@ impl World {
         let secret = format!("session-{}", self.issued);
         let caller = Caller {
             session: join.session.as_deref().map(sha),
-            dialect: join.dialect,
+            capabilities: join.capabilities,
             operator: join.operator,
             ..Caller::default()
         };

@@ -5,7 +5,7 @@ use rialto_carrier::credentials::{SESSION_ID, WORKSPACE_TOKEN, bearer, header_te
 use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId};
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, Dialect, Session};
+use rialto_node::{Caller, Capabilities, Session};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -41,6 +41,10 @@ impl Call {
         if self.hidden { no_network() } else { refusal.into() }
     }
 }
+
+/// What clients of workspace servers count on: they send without having joined, name themselves under the token, and read by cursor.
+const WORKSPACE_CLIENT: Capabilities =
+    Capabilities { joins_by_speaking: true, shares_name: true, resumes_anywhere: true, reads_history: true };
 
 static NO_PARAMS: Params = Params::new();
 static NO_BODY: Value = Value::Null;
@@ -117,9 +121,9 @@ impl<'a> CallRequest<'a> {
                 None => state.node.default_network().ok_or_else(no_network)?,
             },
         };
-        let dialect = Some(if compat { Dialect::Compat } else { Dialect::Seed });
+        let capabilities = if compat { WORKSPACE_CLIENT } else { Capabilities::default() };
         let bearer = bearer.filter(|_| !operator);
-        let mut caller = Caller { operator, bearer, session, dialect, trace: trace(headers), ..Caller::default() };
+        let mut caller = Caller { operator, bearer, session, capabilities, trace: trace(headers), ..Caller::default() };
         // Who joins may show the network's token among its proofs.
         let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
         let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));

@@ -7,7 +7,7 @@ use crate::stream::{Conversation, Frame, Renderer, converse, error_line};
 use bytes::Bytes;
 use rialto_carrier::process::{Line, read_line};
 use rialto_model::{Address, ErrorCode, Fault};
-use rialto_node::{Caller, Dialect, Inbox, Network, Out, Texts};
+use rialto_node::{Caller, Inbox, Network, Out, Texts};
 use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Spawned {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return };
         // An operator's join for one address: the engine refuses any other.
         let claimed = Some(self.address.as_str().into());
-        let caller = Caller { operator: true, claimed, dialect: Some(Dialect::Stream), ..Caller::default() };
+        let caller = Caller { operator: true, claimed, ..Caller::default() };
         let (mut conversation, renderer, inbox) = converse(&self.network, caller);
         let (refusals, refused) = mpsc::channel(64);
         let writer = tokio::spawn(write(stdin, renderer, inbox, refused));

@@ -20,7 +20,7 @@ use rialto_carrier::websocket::{handshake, socket};
 use rialto_carrier::{FaceState, Params, Refusal};
 use rialto_model::{ErrorCode, limits};
 use rialto_node::outbox::Outlet;
-use rialto_node::{Caller, Dialect};
+use rialto_node::{Caller, Capabilities};
 use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -60,7 +60,7 @@ pub(crate) async fn upgrade(
         Err(refusal) if refusal.fault.code == ErrorCode::NetworkNotFound => (Peer::Nobody, Caller::default()),
         Err(refusal) => return Err(refusal),
     };
-    let caller = Caller { dialect: Some(Dialect::Stream), ..caller };
+    let caller = Caller { capabilities: Capabilities::default(), ..caller };
     let (response, upgrade) = handshake::accept(&mut request, PROTOCOL)
         .map_err(|refusal| if peer.is_known() { refusal } else { unknown_network().into() })?;
     let (unwrap, place, standing) = match request.extensions_mut().remove::<RawConnection>() {

@@ -9,7 +9,7 @@ use rialto_carrier::answer::{self, json_object};
 use rialto_carrier::{FaceState, Refusal};
 use rialto_model::{ErrorCode, Fault, Role};
 use rialto_node::identity::{Secret, same, sha256};
-use rialto_node::{AdminOp, Caller, Dialect};
+use rialto_node::{AdminOp, Caller};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -86,12 +86,7 @@ pub(crate) async fn session(
         return Err(Fault::new(ErrorCode::InvalidToken, text).into());
     }
     let network = state.node.default_network().ok_or(ErrorCode::NetworkNotFound)?;
-    let caller = Arc::new(Caller {
-        operator: true,
-        dialect: Some(Dialect::Seed),
-        claimed: Some("human:operator".into()),
-        ..Caller::default()
-    });
+    let caller = Arc::new(Caller { operator: true, claimed: Some("human:operator".into()), ..Caller::default() });
     let payload = json!({ "agent_id": "human:operator" });
     let event = json!({ "type": "network.agent.join", "target": "core", "payload": payload });
     let answers = network.session(&caller).emit(event.to_string().into()).await?;

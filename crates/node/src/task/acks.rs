@@ -1,24 +1,18 @@
 //! Events by id and by position, and the acks that name them.
 
-use super::park::{Given, Source};
-use super::{RECENT_EVENTS, Task};
-use crate::command::Whereabouts;
+use super::Task;
+use super::deciding::deferred::{EventSource, Resolution};
+use super::deciding::{Deferral, Incoming};
+use crate::command::{Answered, Whereabouts};
 use crate::delivery::id_key;
 use crate::metrics::Counters;
-use rialto_engine::{AckRequest, Clock, EventRecord};
-use rialto_model::{ErrorCode, EventId, Fault, Millis, Seq, limits};
+use rialto_engine::input::Accepted;
+use rialto_engine::{AckRequest, Caller, Clock, Effect, EventRecord, MemberId, Route, StreamKey};
+use rialto_model::metadata::Metadata;
+use rialto_model::{Address, Envelope, ErrorCode, EventId, EventType, Fault, Seq, limits};
 use rialto_store::Store;
 use serde_json::json;
-use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Bytes of its newest events that every network may keep at hand.
-const RECENT_BYTES_MIN: usize = 1 << 20;
-
-/// Positions whose own ids are known without their events: what a window of large events holds is acked without asking the disk.
-const OWN_IDS: usize = 8192;
-/// The same where all networks together keep too much.
-const OWN_IDS_MIN: usize = 512;
 
 /// Ids of acks that are not at hand, each with where it is if it is one of the network's own.
 #[derive(Debug, Default)]
@@ -30,48 +24,6 @@ pub(super) struct Sought {
 impl Sought {
     fn len(&self) -> usize {
         self.ids.len() + self.up_to.len()
-    }
-}
-
-/// When the newest events were stamped, by position: an id that the network made says that too, and nobody else's id of the same form
-/// stands for one of these events.
-#[derive(Debug, Default)]
-pub(super) struct OwnIds {
-    /// The position after the last.
-    end: Seq,
-    /// 0 for an event whose sender named it.
-    stamps: VecDeque<Millis>,
-}
-
-impl OwnIds {
-    fn push(&mut self, record: &EventRecord) {
-        if self.end != record.event.seq {
-            self.stamps.clear();
-        }
-        self.end = record.event.seq + 1;
-        self.stamps.push_back(if record.received.is_some() { 0 } else { record.event.timestamp });
-        self.keep(OWN_IDS);
-    }
-
-    fn keep(&mut self, most: usize) {
-        self.stamps.drain(..self.stamps.len().saturating_sub(most));
-        if self.stamps.capacity() > 4 * most {
-            self.stamps.shrink_to(most);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.stamps.len() * size_of::<Millis>()
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = OwnIds::default();
-    }
-
-    fn has(&self, id: &EventId) -> bool {
-        let back = self.end.checked_sub(id.seq).and_then(|back| usize::try_from(back).ok());
-        let at = back.filter(|back| *back > 0).and_then(|back| self.stamps.len().checked_sub(back));
-        at.and_then(|at| self.stamps.get(at)).is_some_and(|stamp| *stamp > 0 && *stamp == id.at)
     }
 }
 
@@ -114,49 +66,21 @@ pub(crate) fn find_stored(
 }
 
 impl Task {
-    pub(super) fn remember(&mut self, record: Arc<EventRecord>) {
-        if record.received.is_some() {
-            self.recent_ids.insert(id_key(record.event.id()), record.event.seq);
-        }
-        self.recent_bytes += record.event.weight();
-        self.own_ids.push(&record);
-        self.recent.push_back(record);
-        self.forget_oldest(limits::RECENT_BYTES_MAX);
-    }
-
     /// Counts what is at hand for the whole node, and keeps little of it where all networks together keep too much.
     pub(super) fn share_recent(&mut self) {
-        self.recent_held.resize(self.recent_bytes + self.own_ids.bytes());
+        self.recent.count();
         if self.shared.directory.accounts.has_too_many_recent() {
-            self.forget_oldest(RECENT_BYTES_MIN);
-            self.own_ids.keep(OWN_IDS_MIN);
-            self.recent_held.resize(self.recent_bytes + self.own_ids.bytes());
-        }
-    }
-
-    /// Forgets the oldest of what is at hand. Never what is not committed yet: the store does not know it.
-    fn forget_oldest(&mut self, bytes_max: usize) {
-        while (self.recent.len() > RECENT_EVENTS || self.recent_bytes > bytes_max)
-            && self.recent.front().is_some_and(|r| r.event.seq <= self.committed)
-        {
-            if let Some(old) = self.recent.pop_front() {
-                self.recent_bytes = self.recent_bytes.saturating_sub(old.event.weight());
-                let key = old.received.map(|_| id_key(old.event.id()));
-                if let Some(key) = key.filter(|key| self.recent_ids.get(key) == Some(&old.event.seq)) {
-                    self.recent_ids.remove(&key);
-                }
-            }
+            self.recent.shrink(self.committed);
         }
     }
 
     /// An event by position: at hand, or in the store. An error is no absence: whoever took it for one would accept an
     /// event twice, or lose a reader's place.
     pub(super) fn record_at(&self, seq: Seq) -> Result<Option<Arc<EventRecord>>, Fault> {
-        let first = self.recent.front().map(|r| r.event.seq);
-        if let Some(first) = first.filter(|f| *f <= seq) {
-            return Ok(usize::try_from(seq - first).ok().and_then(|at| self.recent.get(at)).cloned());
+        if self.recent.first().is_some_and(|first| first <= seq) {
+            return Ok(self.recent.at(seq).cloned());
         }
-        let found = crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq])?;
+        let found = crate::query::read_records(self.log.store.as_ref(), self.shared.number, &self.shared.id, &[seq])?;
         Ok(found.into_iter().next())
     }
 
@@ -169,16 +93,15 @@ impl Task {
         {
             return Ok(Some(record));
         }
-        let key = id_key(id);
-        if let Some(seq) = self.recent_ids.get(&key)
-            && let Some(record) = named(*seq)?
+        if let Some(seq) = self.recent.position(id)
+            && let Some(record) = named(seq)?
         {
             return Ok(Some(record));
         }
         if rialto_engine::bugs::on("dedup forgotten on restart") {
             return Ok(None);
         }
-        let seqs = self.store.find(self.shared.number, key).map_err(|error| {
+        let seqs = self.log.store.find(self.shared.number, id_key(id)).map_err(|error| {
             tracing::error!(network = %self.shared.id, %error, "an event cannot be looked up");
             Fault::new(ErrorCode::StorageUnavailable, "stored events cannot be looked up; the log has the cause")
         })?;
@@ -193,26 +116,135 @@ impl Task {
     /// Where an event is, by what is at hand: nothing is read.
     pub(super) fn whereabouts(&self, id: &str) -> Whereabouts {
         let book = &self.engine.state.book;
-        let first = self.recent.front().map_or(Seq::MAX, |r| r.event.seq);
-        let near = |seq: Seq| {
-            let at = seq.checked_sub(first).and_then(|at| usize::try_from(at).ok());
-            at.and_then(|at| self.recent.get(at)).is_some_and(|r| r.event.id() == id)
-        };
         let own = EventId::from_text(id).filter(|own| own.salt == book.salt && own.seq <= book.head);
-        if let Some(own) = own.filter(|own| self.own_ids.has(own)) {
+        if let Some(own) = own.filter(|own| self.recent.is_own(own)) {
             return Whereabouts::At(own.seq);
         }
         let own = own.map(|own| own.seq);
-        let known = self.recent_ids.get(&id_key(id)).copied();
-        match [own, known].into_iter().flatten().find(|seq| near(*seq)) {
+        let near = |seq: &Seq| self.recent.at(*seq).is_some_and(|r| r.event.id() == id);
+        match [own, self.recent.position(id)].into_iter().flatten().find(near) {
             Some(seq) => Whereabouts::At(seq),
-            None => Whereabouts::Stored(own.filter(|seq| *seq < first)),
+            None => Whereabouts::Stored(own.filter(|seq| self.recent.first().is_none_or(|first| *seq < first))),
         }
+    }
+
+    /// `network.event.ack`: nothing is answered unless it is wrong. What its sender sends next comes after it, also when it names events
+    /// that have to be looked up.
+    pub(super) fn decide_ack(
+        &mut self,
+        event: &Incoming<'_>,
+        resumed: Option<&EventSource>,
+        now: Clock,
+    ) -> Result<Answered, Box<Deferral>> {
+        let id = event.id();
+        match self.try_ack(event.caller, event.envelope, now) {
+            Ok(Some((member, sought))) if self.may_wait_for_ack(member, resumed) => {
+                Err(Box::new(Deferral::LookUp(member, sought)))
+            }
+            Ok(Some((member, sought))) => {
+                self.look_up(0, member, sought);
+                Ok(self.ack_taken(id))
+            }
+            Ok(None) => Ok(self.ack_taken(id)),
+            Err(fault) => Ok(self.answered(id, Err(fault))),
+        }
+    }
+
+    /// The answer to an ack, which nobody hears.
+    pub(super) fn ack_taken(&self, id: Option<String>) -> Answered {
+        let accepted = Accepted { named: id.as_deref().map(Into::into), silent: true, ..Accepted::default() };
+        Answered { silent: true, ..self.answered(id, Ok(accepted)) }
+    }
+
+    /// Acks what is at hand; gives who acks, and what has to be looked up.
+    fn try_ack(
+        &mut self,
+        caller: &Caller,
+        envelope: &Envelope<'_>,
+        now: Clock,
+    ) -> Result<Option<(MemberId, Sought)>, Fault> {
+        let member = self.member_of(caller, now)?;
+        self.engine.guard(&envelope.kind, member, now)?;
+        let own = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        if let Some(source) = &envelope.source {
+            let said = Address::parse_in(source, &self.engine.state.network)
+                .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("source"))?;
+            if self.engine.state.known_as(said.as_str()) != Some(member) {
+                return Err(Fault::new(ErrorCode::SourceMismatch, format!("this session belongs to {own}, not to the source given: leave source out, or show the other's session")).field("source"));
+            }
+        }
+        #[derive(serde::Deserialize, Default)]
+        struct Ack {
+            #[serde(default)]
+            ids: Option<Vec<String>>,
+            #[serde(default)]
+            up_to: Option<String>,
+        }
+        let ack: Ack = serde_json::from_str(&envelope.payload).map_err(|e| {
+            Fault::new(ErrorCode::InvalidPayload, format!("an ack must have ids or up_to: {e}")).field("payload")
+        })?;
+        let mut ids = ack.ids.unwrap_or_default();
+        let metadata = Metadata::parse(envelope.metadata)?;
+        let answers = metadata.text("in_reply_to").map(std::borrow::Cow::into_owned);
+        if let Some(sender) = self.ack_target(envelope)? {
+            let id = answers.ok_or_else(|| {
+                Fault::new(ErrorCode::InvalidEvent, "an ack to a sender must name its event in metadata.in_reply_to")
+                    .field("metadata")
+            })?;
+            self.ack_to_sender(member, &sender, &id, envelope, now);
+            return Ok(None);
+        }
+        if ids.is_empty() && ack.up_to.is_none() {
+            let nothing = || Fault::new(ErrorCode::InvalidPayload, "an ack must name ids, up_to or in_reply_to");
+            ids.push(answers.ok_or_else(|| nothing().field("payload"))?);
+        }
+        Ok(self.ack_named(member, ids, ack.up_to, now)?.map(|sought| (member, sought)))
+    }
+
+    /// Whom an ack goes to besides the network; none if it is for core alone.
+    fn ack_target(&self, envelope: &Envelope<'_>) -> Result<Option<Address>, Fault> {
+        let target = Address::parse_in(&envelope.target, &self.engine.state.network)
+            .map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()).field("target"))?;
+        if target.as_str() == "core" {
+            return Ok(None);
+        }
+        if target.is_principal() && !target.is_foreign() {
+            return Ok(Some(target));
+        }
+        Err(Fault::new(ErrorCode::InvalidEvent, "an ack must be sent to core or to the sender of the event")
+            .field("target"))
+    }
+
+    /// An ack that its recipient sends to the event's sender: it acks, and the sender hears of it, once.
+    fn ack_to_sender(&mut self, member: u32, sender: &Address, id: &str, envelope: &Envelope<'_>, now: Clock) {
+        let Some(record) = self.find(id).ok().flatten() else { return };
+        let named = self.engine.state.known_as(sender.as_str());
+        let (Some(to), seq) = (record.route.source.filter(|id| named == Some(*id)), record.event.seq) else { return };
+        if self.engine.answered_by_ack(member, id, &envelope.payload, now, &mut self.fx) {
+            let _ = self.decided(Ok(()));
+            self.ack(member, &AckRequest { seqs: vec![seq], up_to: None, count: false }, now);
+            return;
+        }
+        let heard = (self.fx.after.len(), self.open.events.len());
+        let request = AckRequest { seqs: vec![seq], up_to: None, count: true };
+        // A sender that asked for a receipt gets that one.
+        if self.ack(member, &request, now) == 0 || (self.fx.after.len(), self.open.events.len()) != heard {
+            return;
+        }
+        let source = self.engine.state.member(member).map(|m| m.address.clone()).unwrap_or_default();
+        let metadata = json!({ "in_reply_to": id }).to_string();
+        let between = (source.as_ref(), sender.as_str());
+        let event = self.own_event(EventType::EventAck, between, &envelope.payload, &metadata, now);
+        let route = Route { stream: Some(StreamKey::Inbox(to)), source: Some(member), ..Route::default() };
+        self.fx.after.push(Effect::Signal { event: Arc::new(event), route, after: None });
+        // Somebody sees this ack's effect, so it is committed first.
+        self.urgent = true;
+        let _ = self.decided(Ok(()));
     }
 
     /// Acks events by their ids; unknown ones are ignored. Gives those that are not at hand: they are looked up away from the task, and
     /// acked then.
-    pub(super) fn ack_named(
+    fn ack_named(
         &mut self,
         member: u32,
         ids: Vec<String>,
@@ -252,9 +284,9 @@ impl Task {
     }
 
     /// Whether what a member sends after an ack can wait for it: not where an ack overtakes what waits already.
-    pub(super) fn may_wait_for_ack(&self, member: u32, resumed: Option<&Source>) -> bool {
-        let source = Source::Member(member);
-        resumed == Some(&source) || !self.lanes.contains_key(&source)
+    fn may_wait_for_ack(&self, member: u32, resumed: Option<&EventSource>) -> bool {
+        let source = EventSource::Member(member);
+        resumed == Some(&source) || !self.deferred.has(&source)
     }
 
     /// The position of an event that is at hand; otherwise where it may be in the store.
@@ -279,8 +311,8 @@ impl Task {
             return;
         }
         self.acks_looked_up.entry(member).or_default();
-        let (store, number, id) = (self.store.clone(), self.shared.number, self.shared.id.clone());
-        let (host, give) = (self.host.clone(), self.give.clone());
+        let (store, number, id) = (self.log.store.clone(), self.shared.number, self.shared.id.clone());
+        let (host, resolver) = (self.host.clone(), self.deferred.resolver());
         tokio::spawn(async move {
             let found = host.blocking(move || {
                 let seq =
@@ -289,7 +321,7 @@ impl Task {
                 AckRequest { seqs: sought.ids.iter().filter_map(seq).collect(), up_to, count: false }
             });
             let request = found.await.unwrap_or_default();
-            let _ = give.send((ticket, Given::LookedUp(member, request))).await;
+            let _ = resolver.send((ticket, Resolution::LookedUp(member, request))).await;
         });
     }
 
@@ -316,10 +348,9 @@ impl Task {
 
     /// Reads an event whose bytes were overwritten again.
     pub(super) fn forget_copy(&mut self, seq: Seq) {
-        let stored = crate::query::read_records(self.store.as_ref(), self.shared.number, &self.shared.id, &[seq]);
-        let stored = stored.ok().and_then(|mut r| r.pop());
-        if let (Some(stored), Some(copy)) = (stored, self.recent.iter_mut().find(|r| r.event.seq == seq)) {
-            *copy = stored;
+        let stored = crate::query::read_records(self.log.store.as_ref(), self.shared.number, &self.shared.id, &[seq]);
+        if let Some(stored) = stored.ok().and_then(|mut r| r.pop()) {
+            self.recent.replace(stored);
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::gather::BATCH_BYTES;
 use super::named::BlobChanges;
 use super::{Flight, Task, Then};
-use crate::command::{Out, Reply, StateAt};
+use crate::command::{Answered, Out, Reply, StateAt};
 use crate::delivery::id_key;
 use crate::metrics::Counters;
 use crate::outgoing::runs;
@@ -28,25 +28,25 @@ const BATCH_BYTES_AT_REST: usize = 64 << 10;
 impl Task {
     /// Hands the gathered records to the log, unless all of them may wait for the next commit.
     pub(super) async fn submit(&mut self) {
-        if !self.hashes.is_empty() || !self.saves.is_empty() {
+        if !self.open.hashes.is_empty() || !self.open.saves.is_empty() {
             // What waits lazily goes to the log first, so that log and state say the same.
-            self.urgent |= !self.open.is_empty();
+            self.urgent |= !self.open.records.is_empty();
         }
-        if !self.hashes.is_empty() {
+        if !self.open.hashes.is_empty() {
             let hash = self.engine.state.hash();
-            self.then.extend(self.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
+            self.then.extend(self.open.hashes.drain(..).map(|reply| Then::Hash(reply, hash)));
         }
-        for reply in std::mem::take(&mut self.saves) {
+        for reply in std::mem::take(&mut self.open.saves) {
             self.then.push(Then::Save(reply, self.engine.state.to_snapshot()));
         }
         let lazy = !self.urgent;
-        let number = self.next_flight;
-        self.next_flight += 1;
+        let number = self.log.next_flight;
+        self.log.next_flight += 1;
         let mut flight = Flight {
             number,
             done: None,
             then: std::mem::take(&mut self.then),
-            events: std::mem::take(&mut self.events),
+            events: std::mem::take(&mut self.open.events),
             blobs: BlobChanges::default(),
             after: std::mem::take(&mut self.fx.after),
             head: self.engine.state.book.head,
@@ -59,36 +59,37 @@ impl Task {
             let now = self.clock.now();
             std::mem::take(&mut flight.then).into_iter().for_each(|then| self.then(then, now));
         }
-        self.decided_after = 0;
-        if lazy || self.open.is_empty() && self.spoiled.is_none() {
-            flight.done = Some(Ok(self.last_lsn));
-            self.flights.push_back(flight);
+        self.walk.decided_after = 0;
+        if lazy || self.open.records.is_empty() && self.open.spoiled.is_none() {
+            flight.done = Some(Ok(self.log.last_lsn));
+            self.log.flights.push_back(flight);
             self.land();
             return;
         }
         self.urgent = false;
         flight.wrote = true;
-        flight.blobs = std::mem::take(&mut self.blob_changes);
-        if let Some(error) = self.spoiled.take() {
+        flight.blobs = std::mem::take(&mut self.open.blobs);
+        if let Some(error) = self.open.spoiled.take() {
             flight.done = Some(Err(error));
-            self.flights.push_back(flight);
+            self.log.flights.push_back(flight);
             self.land();
             return;
         }
-        self.batches_rest = false;
-        let mut next = self.batches.pop().unwrap_or_else(|| Batch::new(self.shared.number));
+        self.log.rests = false;
+        let mut next = self.log.buffers.pop().unwrap_or_else(|| Batch::new(self.shared.number));
         next.clear();
-        let batch = std::mem::replace(&mut self.open, next);
-        self.bytes_since_snapshot += batch.bytes();
-        let much = self.bytes_since_snapshot > self.snapshot_bytes.max(self.snapshot_size * LOG_PER_SNAPSHOT);
-        if much || self.snapshot_due {
-            self.bytes_since_snapshot = 0;
-            self.snapshot_due = false;
+        let batch = std::mem::replace(&mut self.open.records, next);
+        self.log.bytes_since_snapshot += batch.bytes();
+        let much =
+            self.log.bytes_since_snapshot > self.log.snapshot_bytes.max(self.log.snapshot_size * LOG_PER_SNAPSHOT);
+        if much || self.log.snapshot_due {
+            self.log.bytes_since_snapshot = 0;
+            self.log.snapshot_due = false;
             let snapshot = self.engine.state.to_snapshot();
-            self.snapshot_size = snapshot.len();
+            self.log.snapshot_size = snapshot.len();
             flight.snapshot = Some(snapshot);
         }
-        self.flights.push_back(flight);
+        self.log.flights.push_back(flight);
         self.append(number, batch).await;
     }
 
@@ -99,9 +100,9 @@ impl Task {
             Record::Event(event) => (event.event.seq, 0),
             Record::Acks(_) | Record::Change(_) => (self.engine.state.book.head, 0),
         };
-        let put = self.open.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body));
+        let put = self.open.records.push_with(record.kind(), VERSION, seq, key, |body| record.encode(body));
         if let Err(error) = put {
-            self.spoiled.get_or_insert(error);
+            self.open.spoiled.get_or_insert(error);
         }
     }
 
@@ -111,14 +112,14 @@ impl Task {
             Durability::Os => Flush::Os,
             Durability::Memory => Flush::None,
         };
-        let complete = self.complete.clone();
+        let complete = self.log.complete.clone();
         let mut done: rialto_store::Done = Box::new(move |result| {
             // The channel holds every batch that can be in flight.
             let _ = complete.try_send((number, result));
         });
         let mut batch = batch;
         loop {
-            match self.store.append(self.class, self.epoch, flush, batch, done) {
+            match self.log.store.append(self.log.class, self.log.epoch, flush, batch, done) {
                 Ok(()) => return,
                 Err(rejected) if matches!(rejected.error, StoreError::Busy) => {
                     batch = rejected.batch;
@@ -137,11 +138,11 @@ impl Task {
         let result = result.map(|committed| {
             self.note_segment(committed.segment);
             if committed.batch.bytes() <= BATCH_BYTES_KEPT {
-                self.batches.push(committed.batch);
+                self.log.buffers.push(committed.batch);
             }
             committed.last_lsn
         });
-        if let Some(flight) = self.flights.iter_mut().find(|f| f.number == number) {
+        if let Some(flight) = self.log.flights.iter_mut().find(|f| f.number == number) {
             flight.done = Some(result);
         }
         self.land();
@@ -149,49 +150,54 @@ impl Task {
 
     /// Gives the memory of batches back, a second after the last one.
     pub(super) fn rest_batches(&mut self) {
-        if !std::mem::replace(&mut self.batches_rest, true) || !self.flights.is_empty() {
+        if !std::mem::replace(&mut self.log.rests, true) || !self.log.flights.is_empty() {
             return;
         }
-        self.batches.clear();
-        if self.open.is_empty() && self.open.capacity() > BATCH_BYTES_AT_REST {
-            self.open = Batch::new(self.shared.number);
+        self.log.buffers.clear();
+        if self.open.records.is_empty() && self.open.records.capacity() > BATCH_BYTES_AT_REST {
+            self.open.records = Batch::new(self.shared.number);
         }
     }
 
     /// A snapshot is due when the log has rolled and there is enough new since the last one.
     fn note_segment(&mut self, segment: u64) {
-        let rolled = self.segment != 0 && segment != self.segment;
-        self.segment = segment;
-        self.snapshot_due |= rolled && self.bytes_since_snapshot > self.snapshot_size * LOG_PER_ROLL_SNAPSHOT;
+        let rolled = self.log.segment != 0 && segment != self.log.segment;
+        self.log.segment = segment;
+        self.log.snapshot_due |=
+            rolled && self.log.bytes_since_snapshot > self.log.snapshot_size * LOG_PER_ROLL_SNAPSHOT;
     }
 
     /// The state with the LSN it is at, if all of it is in the log. A quiet network is at the end of the log, wherever its
     /// own last record is: nothing of it lies between.
     pub(super) fn state_to_save(&mut self) -> Option<StateAt> {
-        if self.broken || self.spoiled.is_some() || !self.open.is_empty() || !self.flights.is_empty() {
-            self.snapshot_due = true;
+        if self.log.broken
+            || self.open.spoiled.is_some()
+            || !self.open.records.is_empty()
+            || !self.log.flights.is_empty()
+        {
+            self.log.snapshot_due = true;
             return None;
         }
-        let logs = self.store.health().logs;
-        let durable = logs.iter().find(|log| log.class == self.class).map_or(0, |log| log.durable_lsn);
+        let logs = self.log.store.health().logs;
+        let durable = logs.iter().find(|log| log.class == self.log.class).map_or(0, |log| log.durable_lsn);
         let bytes = self.engine.state.to_snapshot();
-        self.bytes_since_snapshot = 0;
-        self.snapshot_size = bytes.len();
-        self.last_lsn = self.last_lsn.max(durable);
-        Some(StateAt { class: self.class, lsn: self.last_lsn, bytes })
+        self.log.bytes_since_snapshot = 0;
+        self.log.snapshot_size = bytes.len();
+        self.log.last_lsn = self.log.last_lsn.max(durable);
+        Some(StateAt { class: self.log.class, lsn: self.log.last_lsn, bytes })
     }
 
     /// Finishes batches in order: deliver, do, answer.
     fn land(&mut self) {
-        while let Some(flight) = self.flights.front_mut() {
+        while let Some(flight) = self.log.flights.front_mut() {
             let Some(result) = flight.done.take() else { break };
-            let Some(flight) = self.flights.pop_front() else { break };
+            let Some(flight) = self.log.flights.pop_front() else { break };
             match result {
                 Ok(lsn) => self.landed(flight, lsn),
                 Err(error) => {
                     tracing::error!(network = %self.shared.id, %error, "the log refused a batch");
-                    self.flights.push_front(flight);
-                    self.broken = true;
+                    self.log.flights.push_front(flight);
+                    self.log.broken = true;
                     return;
                 }
             }
@@ -201,7 +207,7 @@ impl Task {
     fn landed(&mut self, flight: Flight, lsn: u64) {
         let now = self.clock.now();
         let counters = &self.shared.counters;
-        self.last_lsn = self.last_lsn.max(lsn);
+        self.log.last_lsn = self.log.last_lsn.max(lsn);
         if flight.wrote {
             Counters::add(&counters.commits, 1);
             Counters::add(&counters.commit_micros, u64::try_from(flight.handed.elapsed().as_micros()).unwrap_or(0));
@@ -215,7 +221,7 @@ impl Task {
         self.share_recent();
         flight.blobs.commit(&self.blobs, self.shared.number);
         // Before the answers too: whoever was given a token or a session may use it at once.
-        if std::mem::take(&mut self.book_changed) {
+        if std::mem::take(&mut self.book_changes.unpublished) {
             self.publish();
         }
         // Answers first, so that a sender hears of its event before its own deliveries that follow.
@@ -227,12 +233,13 @@ impl Task {
             self.sessions.carried.notice(&self.engine.state, &event.record, event.tracked);
         }
         events.retain(|e| {
-            !e.tracked || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.changes)
+            !e.tracked
+                || self.sessions.may_reach(&self.engine.state, &e.record.route, e.book == self.book_changes.count)
         });
         let accounts = &self.shared.directory.accounts;
         let unread_max = accounts.mail_per_stream();
         for run in runs(events, accounts.mail()) {
-            let settled = run.book() == self.changes;
+            let settled = run.book() == self.book_changes.count;
             let sent = self.sessions.deliver(&self.engine.state, &run, (settled, unread_max), now.steady);
             if !run.is_tracked() {
                 let dropped = self.sessions.keep_for_polls(&self.engine.state, &run);
@@ -249,8 +256,8 @@ impl Task {
             self.close_stream(connection, now);
         }
         if let Some(bytes) = flight.snapshot {
-            let (store, class, number) = (self.store.clone(), self.class, self.shared.number);
-            let lsn = if bugs::on("snapshot ahead of the log") { self.last_lsn + 1 } else { lsn };
+            let (store, class, number) = (self.log.store.clone(), self.log.class, self.shared.number);
+            let lsn = if bugs::on("snapshot ahead of the log") { self.log.last_lsn + 1 } else { lsn };
             self.host.errand(move || {
                 if let Err(error) = store.save_snapshot(class, number, lsn, &bytes) {
                     tracing::warn!(%error, "snapshot was not saved; replay will be longer");
@@ -281,17 +288,13 @@ impl Task {
                 let _ = reply.send(Ok(page));
             }
             Then::Hash(reply, hash) => {
-                let _ = reply.send((self.last_lsn, hash));
+                let _ = reply.send((self.log.last_lsn, hash));
             }
             Then::Save(reply, bytes) => {
-                let _ = reply.send(StateAt { class: self.class, lsn: self.last_lsn, bytes });
+                let _ = reply.send(StateAt { class: self.log.class, lsn: self.log.last_lsn, bytes });
             }
-            Then::Answers(Reply::Once(reply), answers, _) => {
-                let _ = reply.send(answers);
-            }
-            Then::Answers(Reply::Nobody, ..) => {}
-            Then::Answers(Reply::Stream(connection, outbox), answers, opened) => {
-                self.sessions.answer(connection, &outbox, Out::Answers(answers));
+            Then::Answers(reply, answers, opened) => {
+                self.answer(reply, answers);
                 for (connection, joined, outbox) in opened {
                     let member = joined.session.member;
                     self.engine.live.stream(member, true, now);
@@ -306,6 +309,15 @@ impl Task {
                     self.sessions.open(connection, &joined, outbox);
                 }
             }
+        }
+    }
+
+    /// Hands answers to whoever sent what they answer.
+    pub(super) fn answer(&mut self, reply: Reply, answers: Vec<Answered>) {
+        match reply {
+            Reply::Once(reply) => drop(reply.send(answers)),
+            Reply::Stream(connection, outbox) => self.sessions.answer(connection, &outbox, Out::Answers(answers)),
+            Reply::Nobody => {}
         }
     }
 

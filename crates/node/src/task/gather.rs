@@ -54,7 +54,7 @@ impl Task {
             let room = events < BATCH_EVENTS && bytes < BATCH_BYTES;
             next = if room { self.next_waiting(&mut turns).await } else { None };
         }
-        self.events.reserve(events);
+        self.open.events.reserve(events);
         self.engine.state.strangers = self.shared.strangers();
         let now = self.clock.now();
         // Acks and reads first: they are short and free windows.
@@ -83,15 +83,15 @@ impl Task {
             }
             lanes.retain(|(_, lane)| !lane.is_empty());
         }
-        if self.checks.waits {
-            self.ask_who_came(now);
-            self.settle(now);
+        if self.deferred.awaits_mods() {
+            self.ask_connected_mods(now);
+            self.resume_deferred(now);
         }
         let heavy = self.is_heavy();
         // Also what could wait for others.
         self.urgent |= heavy;
-        let full = self.events.len() >= PIPELINE_EVENTS || heavy;
-        if self.is_due() && (self.flights.is_empty() || full) {
+        let full = self.open.events.len() >= PIPELINE_EVENTS || heavy;
+        if self.is_due() && (self.log.flights.is_empty() || full) {
             self.submit().await;
         }
         if let Some(reply) = stop {
@@ -103,12 +103,12 @@ impl Task {
 
     /// Whether the open batch has all it should: the log takes no batch of any size.
     pub(super) fn is_heavy(&self) -> bool {
-        self.open.bytes() >= BATCH_BYTES
+        self.open.records.bytes() >= BATCH_BYTES
     }
 
     /// Whether something waits for a commit. Reads alone do not.
     pub(super) fn is_due(&self) -> bool {
-        let answered = self.then.is_empty() && self.hashes.is_empty() && self.saves.is_empty();
+        let answered = self.then.is_empty() && self.open.hashes.is_empty() && self.open.saves.is_empty();
         !answered || !self.fx.after.is_empty() || self.urgent || self.sessions.is_dirty()
     }
 

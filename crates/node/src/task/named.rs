@@ -66,6 +66,6 @@ impl BlobChanges {
 impl Task {
     /// Notes which content a record that is about to be applied names, and which it drops.
     pub(super) fn note_blobs(&mut self, record: &Record) {
-        self.blob_changes.note(&self.engine.state, record);
+        self.open.blobs.note(&self.engine.state, record);
     }
 }

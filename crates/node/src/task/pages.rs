@@ -40,7 +40,7 @@ impl Task {
             Viewer::Operator | Viewer::Reader { .. } => false,
         };
         let checks = match viewer {
-            Viewer::Member(id) if asks => self.checks.take(id),
+            Viewer::Member(id) if asks => self.mod_calls.take(id),
             Viewer::Member(_) | Viewer::Operator | Viewer::Reader { .. } => Vec::new(),
         };
         Ok(PageAnswer { page, viewer, head, oldest, tracked, quiet, checks })

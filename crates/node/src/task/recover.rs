@@ -1,7 +1,6 @@
 //! When the disk refuses, and when the node stops.
 
 use super::load::{self, Readable};
-use super::named::BlobChanges;
 use super::{Flight, Task, Then};
 use crate::command::{Answered, Command, Out, Reply};
 use crate::delivery::Sessions;
@@ -60,7 +59,7 @@ impl Task {
                 "the disk refused the write; nothing of this was accepted for sure: send it again",
             )
         };
-        let flights: Vec<Flight> = self.flights.drain(..).collect();
+        let flights: Vec<Flight> = self.log.flights.drain(..).collect();
         let unanswered = flights.into_iter().flat_map(|f| f.then).chain(std::mem::take(&mut self.then));
         for then in unanswered {
             match then {
@@ -77,40 +76,25 @@ impl Task {
                     for answered in answers.iter_mut().filter(|a| a.result.is_ok()) {
                         *answered = Answered::refusal(answered.event_id().map(str::to_owned), fault());
                     }
-                    match reply {
-                        Reply::Once(reply) => drop(reply.send(answers)),
-                        Reply::Stream(connection, outbox) => {
-                            self.sessions.answer(connection, &outbox, Out::Answers(answers))
-                        }
-                        Reply::Nobody => {}
-                    }
+                    self.answer(reply, answers);
                 }
             }
         }
         self.urgent = false;
-        self.unpark(&fault(), false);
-        self.checks.forget();
-        self.blob_changes = BlobChanges::default();
+        self.refuse_deferred(&fault(), false);
+        self.mod_calls.forget();
         self.blobs.doubt(self.shared.number);
         self.sessions.close_all(ErrorCode::StorageUnavailable);
         self.tell();
         self.sessions = Sessions::default();
         self.joined.clear();
-        self.open.clear();
-        self.spoiled = None;
-        self.events.clear();
-        self.fx = Effects::default();
-        self.decided_after = 0;
+        self.forget_decided();
         self.recent.clear();
-        self.recent_bytes = 0;
-        self.share_recent();
-        self.recent_ids.clear();
-        self.own_ids.clear();
         let mut wait = WAIT_MIN;
         // The state is whole but the disk has no room: it can be read, not changed.
         let mut full = false;
         loop {
-            let (store, number, class) = (self.store.clone(), self.shared.number, self.class);
+            let (store, number, class) = (self.log.store.clone(), self.shared.number, self.log.class);
             let seed = self.host.seed();
             let work = move || match store.reopen(number) {
                 Ok(()) => Ok((load::load_readable(store.as_ref(), class, number, seed)?, None)),
@@ -121,7 +105,7 @@ impl Task {
             };
             match self.host.blocking(work).await {
                 Ok(Ok(_)) if rialto_engine::bugs::on("engine kept after a failed flush") => {
-                    self.broken = false;
+                    self.log.broken = false;
                     self.publish();
                     return;
                 }
@@ -161,21 +145,24 @@ impl Task {
         }
     }
 
+    /// Forgets what was decided and is not in the log.
+    fn forget_decided(&mut self) {
+        self.open.discard();
+        self.fx = Effects::default();
+        self.walk.decided_after = 0;
+    }
+
     /// Goes on with a state as it is in the log.
     fn take_over(&mut self, engine: Engine, lsn: u64) {
         self.committed = engine.state.book.head;
         self.shared.last_text.store(self.committed, Ordering::Release);
-        self.last_lsn = lsn;
+        self.log.last_lsn = lsn;
         self.blobs.load(self.shared.number, engine.state.blobs());
         self.engine = engine;
-        self.broken = false;
-        self.open.clear();
-        self.spoiled = None;
-        self.events.clear();
-        self.fx = Effects::default();
-        self.decided_after = 0;
+        self.log.broken = false;
+        self.forget_decided();
         // Late completions of dropped batches mean nothing any more.
-        while self.completions.try_recv().is_ok() {}
+        while self.log.completions.try_recv().is_ok() {}
         let _ = self.head.send(self.committed);
     }
 
@@ -241,7 +228,7 @@ impl Task {
                 Command::Fact { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Facts { reply, .. } => drop(reply.send(Err(fault()))),
                 Command::Admitted { reply, .. } => drop(reply.send(Err(fault()))),
-                Command::ModPort { name, asks } => self.checks.connect(name, asks),
+                Command::ModPort { name, asks } => self.mod_calls.connect(name, asks),
                 Command::Shown { .. }
                 | Command::ModSaid { .. }
                 | Command::CloseStream { .. }
@@ -263,25 +250,26 @@ impl Task {
 
     /// Commits what waits, tells the streams, saves a snapshot.
     pub(super) async fn stop(&mut self) {
-        if !self.broken {
+        if !self.log.broken {
             self.engine.stop(self.clock.now(), &mut self.fx);
             let _ = self.decided(Ok(()));
         }
-        self.urgent = !self.open.is_empty();
+        self.urgent = !self.open.records.is_empty();
         self.submit().await;
-        while !self.flights.is_empty() && !self.broken {
-            match self.completions.recv().await {
+        while !self.log.flights.is_empty() && !self.log.broken {
+            match self.log.completions.recv().await {
                 Some((number, result)) => self.completed(number, result),
                 None => break,
             }
         }
         // Behind the answers to what was sent before and is committed now.
-        self.unpark(&ErrorCode::ShuttingDown.into(), !self.broken);
+        self.refuse_deferred(&ErrorCode::ShuttingDown.into(), !self.log.broken);
         self.sessions.close_all(ErrorCode::ShuttingDown);
         self.tell();
-        if !self.broken {
+        if !self.log.broken {
             let bytes = self.engine.state.to_snapshot();
-            let (store, class, number, lsn) = (self.store.clone(), self.class, self.shared.number, self.last_lsn);
+            let (store, class, number, lsn) =
+                (self.log.store.clone(), self.log.class, self.shared.number, self.log.last_lsn);
             let saved = self.host.blocking(move || store.save_snapshot(class, number, lsn, &bytes)).await;
             if !matches!(saved, Ok(Ok(()))) {
                 tracing::warn!(?saved, "snapshot was not saved; the next start replays more");

@@ -2,7 +2,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node, NodeConfig, Parts, verify};
+use rialto_node::{Caller, CreateNetwork, Network, Node, NodeConfig, Parts, verify};
 use rialto_store::disk::Disk;
 use rialto_store::disk::DiskFile as _;
 use rialto_store::disk::fault::FaultDisk;
@@ -95,14 +95,14 @@ pub(crate) async fn send(network: &Network, caller: &Arc<Caller>, event: Value) 
 }
 
 pub(crate) async fn join(network: &Network, name: &str, id: &str, payload: Value) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let mut event = json!({ "type": "network.agent.join", "source": name, "target": "core", "payload": payload });
     if !id.is_empty() {
         event["id"] = json!(id);
     }
     let result = send(network, &operator, event).await;
     let bearer = sha256(result["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(bearer), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(bearer), ..Caller::default() })
 }
 
 pub(crate) async fn agent(network: &Network, name: &str) -> Arc<Caller> {

@@ -15,7 +15,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("engine kept after a failed flush", "node: recovery"),
     ("snapshot ahead of the log", "node: snapshots"),
     ("dedup forgotten on restart", "node: id look-up"),
-    ("batch reordered", "node: intake"),
+    ("batch reordered", "node: deciding"),
     ("cursor by timestamp", "node: history"),
     ("index passes over a text", "node: search"),
     ("erased text stays in the index", "node: redaction"),

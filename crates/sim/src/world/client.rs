@@ -6,7 +6,7 @@ use rialto_model::{ErrorCode, Event};
 use rialto_node::command::Answered;
 use rialto_node::delivery::Attempt;
 use rialto_node::outbox::Nothing;
-use rialto_node::{Caller, Dialect, Inbox, Network, Out, Outbox, Texts, outbox};
+use rialto_node::{Caller, Inbox, Network, Out, Outbox, Texts, outbox};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -210,7 +210,7 @@ impl Client {
     /// Its credentials for a call.
     pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
         let session = rialto_node::identity::sha256(self.session.as_deref()?);
-        Some(Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() }))
+        Some(Arc::new(Caller { bearer: Some(session), ..Caller::default() }))
     }
 
     /// The lane of what it sends next: its stream, or one call.
@@ -251,15 +251,15 @@ impl Client {
 
 /// The operator.
 pub(crate) fn operator() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 /// Somebody whom the operator lets in.
 pub(crate) fn host() -> Arc<Caller> {
-    Arc::new(Caller { operator: true, dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller { operator: true, ..Caller::default() })
 }
 
 /// Somebody who joins.
 pub(crate) fn stranger() -> Arc<Caller> {
-    Arc::new(Caller { dialect: Some(Dialect::Stream), ..Caller::default() })
+    Arc::new(Caller::default())
 }

@@ -6,7 +6,7 @@ use super::oracle::{Delivered, Input, Wrong};
 use super::rights::{self, Shown};
 use super::script::skills;
 use super::steps::frame;
-use rialto_node::{Caller, Dialect, Texts};
+use rialto_node::{Caller, Capabilities, Texts};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl World {
         // A person's name is the person's from its first session on: the operator's word brings her back.
         let by = if person { host() } else { stranger() };
         let by =
-            if wish.compat { Arc::new(Caller { dialect: Some(Dialect::Compat), ..Caller::clone(&by) }) } else { by };
+            if wish.compat { Arc::new(Caller { capabilities: Capabilities::ALL, ..Caller::clone(&by) }) } else { by };
         let client = &mut net.clients[c];
         let lane = client.lane();
         let k = net.oracle.next_input();

@@ -18,7 +18,7 @@ mod program;
 use disk::{Image, MemDisk};
 use judge::{Answers, DATA, Fate, judge, options};
 use rialto_model::network::Preset;
-use rialto_node::{Caller, CreateNetwork, Dialect, Network, Node};
+use rialto_node::{Caller, CreateNetwork, Network, Node};
 use rialto_sim::harness::{Chance, note, seed};
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
@@ -40,11 +40,11 @@ async fn send(network: &Network, caller: &Arc<Caller>, event: &Value) -> Value {
 }
 
 async fn join(network: &Network, name: &str) -> Arc<Caller> {
-    let operator = Arc::new(Caller { operator: true, dialect: Some(Dialect::Seed), ..Caller::default() });
+    let operator = Arc::new(Caller { operator: true, ..Caller::default() });
     let event = json!({ "type": "network.agent.join", "source": name, "target": "core" });
     let result = send(network, &operator, &event).await;
     let session = rialto_node::identity::sha256(result["session_id"].as_str().unwrap());
-    Arc::new(Caller { bearer: Some(session), dialect: Some(Dialect::Seed), ..Caller::default() })
+    Arc::new(Caller { bearer: Some(session), ..Caller::default() })
 }
 
 /// Makes a directory with segments, sidecars, spares, snapshots, control files and blobs, closed in order.

@@ -11,7 +11,7 @@ use rialto_carrier::grpc::{foreign_refusal, refused};
 use rialto_carrier::standing::{Standing, Stranger};
 use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::budget::Charge;
-use rialto_node::{Caller, Dialect, Inbox};
+use rialto_node::{Caller, Capabilities, Inbox};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -59,7 +59,7 @@ pub(super) async fn connect(
     })?;
     let named = Some(named).filter(|n| !n.is_empty());
     let call = CallRequest::new(state, &headers).path(named).call().map_err(|r| refused(&r.fault, None))?;
-    let caller = Caller { dialect: Some(Dialect::Stream), ..call.session.caller().as_ref().clone() };
+    let caller = Caller { capabilities: Capabilities::default(), ..call.session.caller().as_ref().clone() };
     let (conversation, renderer, inbox) = converse(call.session.network(), caller);
     let renderer = match standing {
         Some(standing) => renderer.on(standing),
