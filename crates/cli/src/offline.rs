@@ -26,7 +26,7 @@ pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> R
     let mut show = |done, total| progress(Step { done, total: Some(total), what: String::new() });
     let report = verify::verify(&store, &verify::LiveStates::new(), &mut show).map_err(|e| store_error(data, &e))?;
     store.close().map_err(|e| store_error(data, &e))?;
-    Ok(report)
+    Ok(json!(report))
 }
 
 /// Says what damage under `data` has cost; with `kept` it is repaired, and the events that go are written there.
@@ -36,7 +36,7 @@ pub(crate) fn repair_directory(data: &Path, kept: Option<&Path>) -> Result<Value
         None => repair::plan(&store).map_err(|e| store_error(data, &e))?,
         Some(path) => {
             let plan = repair::plan(&store).map_err(|e| store_error(data, &e))?;
-            if plan.get("ok") == Some(&Value::Bool(true)) {
+            if plan.ok {
                 plan
             } else {
                 // Before anything goes back: an index that is ahead would hide what comes next.
@@ -49,7 +49,7 @@ pub(crate) fn repair_directory(data: &Path, kept: Option<&Path>) -> Result<Value
         }
     };
     store.close().map_err(|e| store_error(data, &e))?;
-    Ok(told)
+    Ok(json!(told))
 }
 
 fn remove_search_index(data: &Path) -> Result<(), CliError> {

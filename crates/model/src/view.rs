@@ -16,6 +16,7 @@ mod invitation;
 mod member;
 mod mods;
 mod network;
+mod report;
 mod resource;
 mod roster;
 mod work;
@@ -39,6 +40,9 @@ pub use invitation::{InvitationIssued, InvitationList, InvitationView};
 pub use member::{MeView, MemberSessions, MemberView, MembersList, Presence, SessionView, bare_name};
 pub use mods::{ApprovedMod, ModKind, ModList, ModSetting, ModView};
 pub use network::{AccessView, GroupList, GroupView, NetworkView, ProfileView, TokenList, TokenView};
+pub use report::{
+    DamagedPlace, KeptState, LostEvents, Problem, RepairReport, RepairedNetwork, VerificationReport, VerifiedNetwork,
+};
 pub use resource::{Backing, ResourceList, ResourceSummary, ResourceView};
 pub use roster::{ChannelSection, Roster, Section};
 pub use work::{ArtifactView, ExecutorStatus, WorkList, WorkView};

@@ -7,8 +7,8 @@
 
 use crate::task::load::{self, Readable};
 use rialto_engine::Record;
+use rialto_model::view::{DamagedPlace, KeptState, LostEvents, RepairReport, RepairedNetwork};
 use rialto_store::{Class, Loss, Lsn, NetworkInfo, RecordRef, Store, StoreError};
-use serde_json::{Value, json};
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -34,7 +34,7 @@ struct Hurt {
 }
 
 /// Looks at everything and says what a repair would do. Changes nothing.
-pub fn plan(store: &dyn Store) -> Result<Value, StoreError> {
+pub fn plan(store: &dyn Store) -> Result<RepairReport, StoreError> {
     let losses = store.losses()?;
     let hurt = look(store, &losses)?;
     report(store, &losses, &hurt, &mut std::io::sink())
@@ -44,7 +44,7 @@ pub fn plan(store: &dyn Store) -> Result<Value, StoreError> {
 /// that go with it are written to `kept`, one JSON object per line. May be run again after it was cut short.
 ///
 /// The store must be nobody else's, and the search index has to be built anew.
-pub fn apply(store: &dyn Store, kept: &mut dyn Write) -> Result<Value, StoreError> {
+pub fn apply(store: &dyn Store, kept: &mut dyn Write) -> Result<RepairReport, StoreError> {
     let losses = store.losses()?;
     let hurt = look(store, &losses)?;
     let report = report(store, &losses, &hurt, kept)?;
@@ -87,59 +87,43 @@ fn look(store: &dyn Store, losses: &[Loss]) -> Result<Vec<Hurt>, StoreError> {
     Ok(hurt)
 }
 
-fn report(store: &dyn Store, losses: &[Loss], hurt: &[Hurt], kept: &mut dyn Write) -> Result<Value, StoreError> {
+fn report(store: &dyn Store, losses: &[Loss], hurt: &[Hurt], kept: &mut dyn Write) -> Result<RepairReport, StoreError> {
     let mut networks = Vec::new();
     for Hurt { info, fate } in hurt {
-        let mut network = json!({ "number": info.network });
-        let Some(told) = network.as_object_mut() else { continue };
-        let behind = match fate {
+        let mut told =
+            RepairedNetwork { number: info.network, fate: String::new(), kept: None, damage: None, lost: None };
+        match fate {
             Fate::History => {
-                told.insert("fate".into(), json!("goes on; events that cannot be read are missing from its history"));
-                None
+                told.fate = "goes on; events that cannot be read are missing from its history".to_owned();
             }
             Fate::Cut(readable) => {
                 let book = &readable.engine.state.book;
-                let what = readable.damage.as_ref().map(ToString::to_string);
-                told.insert("fate".into(), json!("goes back to its last event before the damage"));
-                told.insert("id".into(), json!(book.id));
-                told.insert("name".into(), json!(book.settings.name));
-                told.insert("events_kept".into(), json!(book.head));
-                told.insert("damage".into(), json!(what));
-                Some((readable.lsn, book.id.to_string()))
+                told.fate = "goes back to its last event before the damage".to_owned();
+                let (id, name) = (book.id.clone(), book.settings.name.clone());
+                told.kept = Some(KeptState { id, name, events_kept: book.head });
+                told.damage = readable.damage.as_ref().map(ToString::to_string);
+                told.lost = Some(write_lost(store, info, readable.lsn, &book.id, losses, kept)?);
             }
             Fate::Gone(what) => {
-                told.insert("fate".into(), json!("is given up: nothing before the damage can be read"));
-                told.insert("damage".into(), json!(what));
-                Some((0, String::new()))
+                told.fate = "is given up: nothing before the damage can be read".to_owned();
+                told.damage = Some(what.clone());
+                told.lost = Some(write_lost(store, info, 0, "", losses, kept)?);
             }
-        };
-        if let Some((lsn, id)) = behind {
-            let lost = write_lost(store, info, lsn, &id, losses, kept)?;
-            told.insert("events_lost".into(), json!(lost.events));
-            told.insert("first_lost".into(), json!(lost.first));
-            told.insert("last_lost".into(), json!(lost.last));
         }
-        networks.push(network);
+        networks.push(told);
     }
-    let places: Vec<Value> = losses.iter().map(place).collect();
     let ok = losses.is_empty() && hurt.is_empty();
-    Ok(json!({ "ok": ok, "damage": places, "networks": networks }))
+    Ok(RepairReport { ok, damage: losses.iter().map(place).collect(), networks })
 }
 
-fn place(loss: &Loss) -> Value {
-    json!({
-        "file": loss.damage.file, "offset": loss.damage.offset, "what": loss.damage.what,
-        "records": loss.last_lsn - loss.first_lsn + 1, "network": loss.network,
-    })
-}
-
-/// Events that can be read and go all the same.
-#[derive(Debug, Default)]
-struct Lost {
-    events: u64,
-    /// When the first and the last of them were sent.
-    first: Option<u64>,
-    last: Option<u64>,
+fn place(loss: &Loss) -> DamagedPlace {
+    DamagedPlace {
+        file: loss.damage.file.display().to_string(),
+        offset: loss.damage.offset,
+        what: loss.damage.what.clone(),
+        records: loss.last_lsn - loss.first_lsn + 1,
+        network: loss.network,
+    }
 }
 
 /// Writes the events of a network behind an LSN, as far as they can be read.
@@ -150,15 +134,15 @@ fn write_lost(
     id: &str,
     losses: &[Loss],
     kept: &mut dyn Write,
-) -> Result<Lost, StoreError> {
-    let mut lost = Lost::default();
+) -> Result<LostEvents, StoreError> {
+    let mut lost = LostEvents::default();
     let mut failed = None;
     let mut after = lsn;
     let mut visit = |r: RecordRef<'_>| {
         if let Ok(Record::Event(record)) = Record::decode(r.kind, r.version, r.seq, id, r.body) {
-            lost.events += 1;
-            lost.first = lost.first.or(Some(record.event.timestamp));
-            lost.last = Some(record.event.timestamp);
+            lost.events_lost += 1;
+            lost.first_lost = lost.first_lost.or(Some(record.event.timestamp));
+            lost.last_lost = Some(record.event.timestamp);
             if let Err(error) = writeln!(kept, "{}", record.event.json_as(None)) {
                 failed = Some(error);
                 return ControlFlow::Break(());

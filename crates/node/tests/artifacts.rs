@@ -103,7 +103,7 @@ async fn content_of_work_is_held_counted_and_let_go() {
     node.stop().await;
     drop((node, network));
     let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
-    let report = verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["problems"], json!([]));
 }
 
@@ -120,6 +120,6 @@ async fn verify_names_content_of_work_that_is_missing() {
     drop((node, network));
     let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
     rialto_store::Store::remove_blob(&store, &hash).unwrap();
-    let report = verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["problems"][0]["blob"], hash);
 }

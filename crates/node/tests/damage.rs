@@ -113,19 +113,19 @@ async fn a_repair_says_what_goes_and_goes_on_without_it() {
     let callers = two_networks(dir.path()).await;
     turn_a_bit_of(dir.path(), "the text of of-a-3.");
     let store = open_store(dir.path());
-    let plan = repair::plan(&store).unwrap();
+    let plan = json!(repair::plan(&store).unwrap());
     assert_eq!((plan["ok"].as_bool(), plan["damage"].as_array().unwrap().len()), (Some(false), 1));
     let [network] = plan["networks"].as_array().unwrap().as_slice() else { panic!("{plan}") };
     assert_eq!((network["name"].as_str(), network["events_lost"].as_u64()), (Some("a"), Some(2)), "{plan}");
     let mut kept = Vec::new();
-    assert_eq!(repair::apply(&store, &mut kept).unwrap(), plan);
+    assert_eq!(json!(repair::apply(&store, &mut kept).unwrap()), plan);
     let kept: Vec<Value> =
         String::from_utf8(kept).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let lost: Vec<&str> = kept.iter().map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!(lost, ["of-a-4", "of-a-5"]);
     // Nothing is left to do, and everything that is there is right.
-    assert_eq!(repair::plan(&store).unwrap()["ok"], true);
-    let report = verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    assert!(repair::plan(&store).unwrap().ok);
+    let report = json!(verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(
         (report["ok"].as_bool(), report["written_off"].as_array().map(Vec::len)),
         (Some(true), Some(1)),
@@ -157,7 +157,7 @@ async fn a_repair_says_what_goes_and_goes_on_without_it() {
         }
     }
     let store = open_store(dir.path());
-    let report = verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["ok"], true, "{report}");
     // A backup has what there is, and nothing that counts as gone.
     let (mut saved, to) = (Vec::new(), tempfile::tempdir().unwrap());
@@ -172,7 +172,7 @@ async fn a_repair_says_what_goes_and_goes_on_without_it() {
     }
     node.stop().await;
     let restored = open_store(to.path());
-    let report = verify::verify(&restored, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(&restored, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["ok"], true, "{report}");
 }
 
@@ -193,7 +193,7 @@ async fn a_network_of_which_nothing_can_be_read_is_given_up() {
     drop(node);
     let store = open_store(dir.path());
     let mut kept = Vec::new();
-    let report = repair::apply(&store, &mut kept).unwrap();
+    let report = json!(repair::apply(&store, &mut kept).unwrap());
     assert_eq!(report["networks"][0]["number"], 1, "{report}");
     assert!(String::from_utf8(kept).unwrap().contains("of-a-5"), "what can be read of it is kept");
     store.close().unwrap();
@@ -229,7 +229,7 @@ async fn damage_below_the_snapshots_costs_history_only() {
     node.stop().await;
     drop((node, a));
     let store = open_store(dir.path());
-    let report = repair::apply(&store, &mut Vec::new()).unwrap();
+    let report = json!(repair::apply(&store, &mut Vec::new()).unwrap());
     assert!(report["networks"][0]["events_lost"].is_null(), "{report}");
     store.close().unwrap();
     drop(store);

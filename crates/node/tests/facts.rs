@@ -61,7 +61,7 @@ async fn facts_survive_a_power_cut_and_a_snapshot() {
         drop((node, network, facts));
         disk.crash();
     }
-    let report = verify::verify(store(&disk).as_ref(), &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(store(&disk).as_ref(), &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["ok"], true, "{report}");
 }
 

@@ -81,7 +81,7 @@ async fn live(node: &Node) {
 /// What a reader of the directory must find. Nothing runs on it: time would go on and age its mail.
 fn summary(dir: &Path) -> Value {
     let store = LocalStore::open(dir, LocalOptions::default()).unwrap();
-    let report = verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap();
+    let report = json!(verify::verify(&store, &verify::LiveStates::new(), &mut |_, _| {}).unwrap());
     assert_eq!(report["problems"], json!([]));
     let network = &report["networks"][0];
     let seqs: Vec<u64> = (1..=network["events"].as_u64().unwrap()).collect();

@@ -124,7 +124,7 @@ impl World {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let report = verify::verify(store.as_ref(), &live, &mut |_, _| {});
         let problems = match report {
-            Ok(report) => report["problems"].to_string(),
+            Ok(report) => serde_json::json!(report.problems).to_string(),
             Err(error) => error.to_string(),
         };
         if problems != "[]" {

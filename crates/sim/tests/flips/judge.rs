@@ -3,7 +3,7 @@
 use crate::disk::{Image, MemDisk};
 use rialto_node::verify::{LiveStates, verify};
 use rialto_store::{Class, LocalOptions, LocalStore, Record, Seqs, Store, StoreError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -74,7 +74,7 @@ impl Answers {
         for blob in store.list_blobs().unwrap() {
             answers.blobs.insert(blob.hash.clone(), read_blob(&store, &blob.hash).unwrap());
         }
-        let report = verify(&store, &LiveStates::new(), &mut |_, _| {}).unwrap();
+        let report = json!(verify(&store, &LiveStates::new(), &mut |_, _| {}).unwrap());
         assert_eq!(report["ok"], true, "{report}");
         answers.states = states(&report);
         answers
@@ -133,7 +133,7 @@ pub(crate) fn judge(image: &Image, file: &Path, whole: &Answers) -> Fate {
     assert!(whole.replayed.starts_with(&replayed), "a replay that is wrong");
     all_right &= right("the log", replay.map(|_| replayed.len()), &whole.replayed.len());
     let damage = {
-        let report = verify(&store, &LiveStates::new(), &mut |_, _| {}).unwrap();
+        let report = json!(verify(&store, &LiveStates::new(), &mut |_, _| {}).unwrap());
         // A state is either the right one or not given.
         for (network, state) in states(&report) {
             assert!(state == "none" || whole.states.get(&network) == Some(&state), "{network}: {report}");
