@@ -6,7 +6,10 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use rialto_model::error::ErrorView;
 use rialto_model::{ErrorCode, Fault, limits};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What begins every good answer; its data and a closing brace follow.
@@ -38,6 +41,27 @@ pub struct Refusal {
     pub event_id: Option<String>,
 }
 
+/// A refusal as the body of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub struct RefusalBody {
+    /// The HTTP status.
+    pub code: u16,
+    /// What is refused and why, for people.
+    pub message: String,
+    /// Nothing.
+    pub data: (),
+    /// The same for programs.
+    pub error: ErrorView,
+}
+
+impl RefusalBody {
+    /// The refusal of something with this status.
+    pub fn new(status: u16, fault: &Fault, event_id: Option<&str>) -> RefusalBody {
+        RefusalBody { code: status, message: fault.to_string(), data: (), error: fault.view(event_id) }
+    }
+}
+
 impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Refusal {
         Refusal { fault, event_id: None }
@@ -53,9 +77,7 @@ impl From<ErrorCode> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = http_status(self.fault.code);
-        let body = json!({
-            "code": status, "message": self.fault.to_string(), "data": null, "error": self.fault.payload(self.event_id.as_deref()),
-        });
+        let body = RefusalBody::new(status, &self.fault, self.event_id.as_deref());
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(body)).into_response();
         let wait = self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(Value::as_u64);
