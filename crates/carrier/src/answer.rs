@@ -10,6 +10,7 @@ use rialto_model::error::ErrorView;
 use rialto_model::{ErrorCode, Fault, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// What begins every good answer; its data and a closing brace follow.
@@ -114,5 +115,44 @@ pub fn json_object(body: &Bytes) -> Result<Value, Refusal> {
         Ok(value)
     } else {
         Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
+    }
+}
+
+/// Reads the members of a JSON object into a `T`. The refusal names the member that is missing or does not fit.
+pub fn fields<T: DeserializeOwned>(object: &Value) -> Result<T, Fault> {
+    serde_path_to_error::deserialize(object).map_err(|error| {
+        let (path, text) = (error.path().to_string(), error.inner().to_string());
+        let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        match missing {
+            Some(name) if path == "." => invalid_field(name, "is required"),
+            Some(name) => invalid_field(&format!("{path}.{name}"), "is required"),
+            None => invalid_field(&path, &text),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Wish {
+        name: String,
+        parts: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn a_refusal_names_the_member() {
+        let wish: Wish = fields(&json!({ "name": "a", "parts": [1], "more": true })).unwrap();
+        assert_eq!((wish.name.as_str(), wish.parts), ("a", Some(vec![1])));
+        for (body, field, text) in [
+            (json!({}), "name", "name: is required"),
+            (json!({ "name": 5 }), "name", "expected a string"),
+            (json!({ "name": "a", "parts": [1, 999] }), "parts[1]", "expected u8"),
+        ] {
+            let fault = fields::<Wish>(&body).unwrap_err();
+            assert_eq!(fault.details.as_ref().unwrap()["field"], field, "{fault}");
+            assert!(fault.message.contains(text), "{fault}");
+        }
     }
 }

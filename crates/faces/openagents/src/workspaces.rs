@@ -2,16 +2,17 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
+use crate::api::requests::{ChangeRoleBody, ResolveTokenBody};
 use crate::auth::{self, CallRequest};
 use crate::request::ApiRequest;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
-use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::answer::{self, fields, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::network::Preset;
-use rialto_model::{ErrorCode, Fault, Role};
+use rialto_model::{ErrorCode, Fault};
 use rialto_node::command::Look;
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
@@ -230,9 +231,8 @@ pub(crate) async fn resolve(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
-    let body = json_object(&body)?;
-    let token = body.get("token").and_then(Value::as_str).ok_or_else(|| invalid_field("token", "is required"))?;
-    let hash = sha256(token);
+    let ResolveTokenBody { token } = fields(&json_object(&body)?)?;
+    let hash = sha256(&token);
     let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
     let network = state.node.network_by_token(&hash).ok_or_else(unknown)?;
     let caller = Caller { bearer: Some(hash), ..Caller::default() };
@@ -289,9 +289,7 @@ pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Ref
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
 pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_manage(&request).await?;
-    let body = json_object(&body)?;
-    let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
-    let role = role.ok_or_else(|| invalid_field("role", "master, member or observer"))?;
+    let ChangeRoleBody { role } = fields(&json_object(&body)?)?;
     let name = request.named("name").to_owned();
     let set = loaded.act(AdminOp::Role(name, role)).await?;
     let workspace = loaded.workspace().await?;
