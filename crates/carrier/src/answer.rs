@@ -6,8 +6,11 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::error::ErrorView;
+use rialto_model::{ErrorCode, Fault, limits, read};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// What begins every good answer; its data and a closing brace follow.
@@ -45,6 +48,27 @@ pub struct Refusal {
     pub event_id: Option<String>,
 }
 
+/// A refusal as the body of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub struct RefusalBody {
+    /// The HTTP status.
+    pub code: u16,
+    /// What is refused and why, for people.
+    pub message: String,
+    /// Nothing.
+    pub data: (),
+    /// The same for programs.
+    pub error: ErrorView,
+}
+
+impl RefusalBody {
+    /// The refusal of something with this status.
+    pub fn new(status: u16, fault: &Fault, event_id: Option<&str>) -> RefusalBody {
+        RefusalBody { code: status, message: fault.to_string(), data: (), error: fault.view(event_id) }
+    }
+}
+
 impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Refusal {
         Refusal { fault, event_id: None }
@@ -60,9 +84,7 @@ impl From<ErrorCode> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = http_status(self.fault.code);
-        let body = json!({
-            "code": status, "message": self.fault.to_string(), "data": null, "error": self.fault.payload(self.event_id.as_deref()),
-        });
+        let body = RefusalBody::new(status, &self.fault, self.event_id.as_deref());
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(body)).into_response();
         let wait = self.fault.details.as_ref().and_then(|d| d.get("retry_after_ms")).and_then(Value::as_u64);
@@ -99,5 +121,36 @@ pub fn json_object(body: &Bytes) -> Result<Value, Refusal> {
         Ok(value)
     } else {
         Err(Fault::new(ErrorCode::InvalidArgument, "the body is a JSON object").into())
+    }
+}
+
+/// Reads the members of a JSON object into a `T`. The refusal names the member that is missing or does not fit.
+pub fn fields<T: DeserializeOwned>(object: &Value) -> Result<T, Fault> {
+    read::value(object, read::BODY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Wish {
+        name: String,
+        parts: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn a_refusal_names_the_member() {
+        let wish: Wish = fields(&json!({ "name": "a", "parts": [1], "more": true })).unwrap();
+        assert_eq!((wish.name.as_str(), wish.parts), ("a", Some(vec![1])));
+        for (body, field, text) in [
+            (json!({}), "name", "name: is required"),
+            (json!({ "name": 5 }), "name", "expected a string"),
+            (json!({ "name": "a", "parts": [1, 999] }), "parts[1]", "expected u8"),
+        ] {
+            let fault = fields::<Wish>(&body).unwrap_err();
+            assert_eq!(fault.details.as_ref().unwrap()["field"], field, "{fault}");
+            assert!(fault.message.contains(text), "{fault}");
+        }
     }
 }

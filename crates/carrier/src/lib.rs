@@ -8,6 +8,7 @@
 pub mod answer;
 pub mod body;
 pub mod credentials;
+pub mod describe;
 pub mod face;
 pub mod grpc;
 pub mod long_poll;

@@ -1,7 +1,9 @@
 //! HTTP operations as tables: a face's routes and its part of the OpenAPI document are both made from one.
 
+use crate::describe::{OpTypes, Schemas};
 use axum::Router;
 use axum::routing::MethodRouter;
+use rialto_model::ErrorCode;
 
 /// Who may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,20 +42,25 @@ pub struct Op {
     pub access: Access,
     /// Also served under `/v1/ws/{network}/…`.
     pub scoped: bool,
-    /// Query parameters.
-    pub query: &'static [&'static str],
-    /// Members of the JSON body.
-    pub body: &'static [&'static str],
+    /// Describes the types of its query, its body and its answer.
+    pub types: fn(&mut Schemas) -> OpTypes,
+    /// What it is refused with, besides what every operation of its access and body is ([`crate::openapi`]).
+    pub refusals: &'static [ErrorCode],
 }
 
 /// Declares `OPS`, the operations of a face, and `HANDLERS`, what answers each of them, for routers with the given state.
+///
+/// A row names the types of the query, of the body and of the answer, `(Query, Body) -> Answer`, and the codes that the
+/// operation is refused with. Queries are structs with a schema; bodies are [`RequestBody`](crate::describe::RequestBody), answers
+/// are [`AnswerBody`](crate::describe::AnswerBody).
 #[macro_export]
 macro_rules! operations {
-    (for $state:ty; $($method:ident $path:literal $id:literal $access:ident $scoped:ident $query:expr, $body:expr, $handler:expr, $summary:literal;)*) => {
+    (for $state:ty; $($method:ident $path:literal $id:literal $access:ident $scoped:ident ($query:ty, $body:ty) -> $answer:ty, $refusals:expr, $handler:expr, $summary:literal;)*) => {
         /// Every operation of this table.
         pub const OPS: &[$crate::operations::Op] = &[$($crate::operations::Op {
             method: stringify!($method), path: $path, id: $id, summary: $summary,
-            access: $crate::operations::Access::$access, scoped: $crate::operations!(@scoped $scoped), query: $query, body: $body,
+            access: $crate::operations::Access::$access, scoped: $crate::operations!(@scoped $scoped),
+            types: $crate::describe::OpTypes::of::<$query, $body, $answer>, refusals: $refusals,
         },)*];
         /// What answers each of [`OPS`], in the same order.
         pub(crate) const HANDLERS: &[fn() -> ::axum::routing::MethodRouter<$state>] = &[$(|| ::axum::routing::$method($handler),)*];

@@ -1,12 +1,11 @@
 //! Ranged bodies: kept content given out whole or in part (RFC 9110, section 14), piece by piece as it is read.
 
-use crate::answer::{Refusal, invalid_field};
+use crate::answer::{Refusal, RefusalBody, invalid_field};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rialto_model::Fault;
 use rialto_node::{Content, Network};
-use serde_json::json;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -56,7 +55,7 @@ pub async fn answer(network: &Network, sent: &KeptContent<'_>, headers: &HeaderM
         WantedRange::Outside => {
             let all = format!("bytes */{size}");
             let fault = invalid_field("Range", &format!("there are {size} bytes"));
-            let body = json!({ "code": 416, "message": fault.to_string(), "data": null, "error": fault.payload(None) });
+            let body = RefusalBody::new(416, &fault, None);
             let range = [(header::CONTENT_RANGE, all)];
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range, axum::Json(body)).into_response());
         }

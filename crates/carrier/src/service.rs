@@ -7,6 +7,7 @@
 use crate::answer::{Refusal, too_large};
 use crate::body::{BodyBudget, BodyRefusal, BodyUse, MeteredBody, Payer};
 use crate::credentials;
+use crate::describe::{NoBody, NoQuery, Plain};
 use crate::face::{AnswerFuture, Face};
 use crate::grpc::GrpcServices;
 use crate::openapi;
@@ -37,7 +38,7 @@ const PROVED_MAX: usize = 65_536;
 
 crate::operations! {
     for OpenApi;
-    get "/openapi.json" "openapi" Public plain &[], &[], openapi_document, "This document";
+    get "/openapi.json" "openapi" Public plain (NoQuery, NoBody) -> Plain<serde_json::Map<String, Value>>, &[], openapi_document, "This document";
 }
 
 /// The OpenAPI document of the listener.

@@ -43,7 +43,7 @@ pub fn text<'t, T: Deserialize<'t>>(text: &'t str, place: Place) -> Result<T, Fa
 }
 
 /// Reads an object that was made of JSON text.
-pub fn value<T: for<'t> Deserialize<'t>>(value: Value, place: Place) -> Result<T, Fault> {
+pub fn value<'t, T: Deserialize<'t>>(value: &'t Value, place: Place) -> Result<T, Fault> {
     if !value.is_object() {
         return Err(place.no_object());
     }
@@ -67,6 +67,7 @@ fn refusal(error: &serde_path_to_error::Error<serde_json::Error>, place: Place) 
         }
         field.push_str(&name);
     }
+    let said = if said.starts_with("missing field `") { "is required" } else { said };
     let fault = |text: String| Fault::new(place.code, text);
     if field.is_empty() { fault(said.to_owned()) } else { fault(format!("{field}: {said}")).field(&field) }
 }
@@ -105,14 +106,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (json, field, message) in [
-            ("{}", "payload.title", "missing field `title`"),
+            ("{}", "payload.title", "is required"),
             (r#"{"title":5}"#, "payload.title", "invalid type: integer `5`, expected a string"),
             (
                 r#"{"title":"a","titel":1}"#,
                 "payload.titel",
                 "unknown field `titel`, expected one of `title`, `list`, `flag`",
             ),
-            (r#"{"title":"a","list":[{"count":1},{}]}"#, "payload.list[1].count", "missing field `count`"),
+            (r#"{"title":"a","list":[{"count":1},{}]}"#, "payload.list[1].count", "is required"),
             (
                 r#"{"title":"a","list":[{"count":-1}]}"#,
                 "payload.list[0].count",
@@ -132,11 +133,11 @@ mod tests {
 
     #[test]
     fn members_of_a_body_are_named_alone() {
-        let fault = value::<Inner>(serde_json::json!({ "count": "many" }), BODY).unwrap_err();
+        let fault = value::<Inner>(&serde_json::json!({ "count": "many" }), BODY).unwrap_err();
         assert_eq!(fault.code, ErrorCode::InvalidArgument);
         assert_eq!(fault.message, "count: invalid type: string \"many\", expected u32");
         assert_eq!(fault.details.as_ref().and_then(|d| d["field"].as_str()), Some("count"));
-        let fault = value::<Inner>(serde_json::json!([1]), BODY).unwrap_err();
+        let fault = value::<Inner>(&serde_json::json!([1]), BODY).unwrap_err();
         assert_eq!(fault.message, "the body is a JSON object");
     }
 

@@ -91,11 +91,13 @@ impl Follow {
     }
 
     /// Reads the page behind the cursor, which may be empty, and moves the cursor behind it. A query that is read from its newest
-    /// event back, or that looks for words, has no place to go on from and is read again as it is. Dropped, it moves nothing.
+    /// event back has no place to go on from, and neither has one that looks for words and found none: it is read again as it is.
+    /// Dropped, it moves nothing.
     pub async fn read(&mut self) -> Result<QueryResult, Fault> {
         self.commits.begin_read();
         let page = self.session.query(&self.query).await?;
-        if !self.query.filter.descending && self.query.search.is_none() {
+        let has_place = self.query.search.is_none() || page.has_something();
+        if !self.query.filter.descending && has_place {
             self.query.after = Some(format!("seq:{}", page.next));
         }
         Ok(page)

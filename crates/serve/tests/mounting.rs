@@ -49,8 +49,10 @@ async fn one_document_lists_the_operations_of_all_faces() {
         .map(|(path, op)| (path.replace("{*", "{"), op.method.to_owned()))
         .collect();
     assert_eq!(listed, served);
-    let schemas: Vec<&String> = document["components"]["schemas"].as_object().unwrap().keys().collect();
-    assert_eq!(schemas, ["Error", "Event", "Wrapper"]);
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for name in ["Refusal", "Event", "EventDraft", "NetworkList", "RoomView"] {
+        assert!(schemas.contains_key(name), "no schema {name}");
+    }
     server.stop.cancel();
     server.node.stop().await;
 }

@@ -82,11 +82,22 @@ impl Http {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Result<Response<Incoming>, String> {
+        self.open_bytes(method, path, headers, Bytes::copy_from_slice(body.as_bytes())).await
+    }
+
+    /// The same with a body that may be no text.
+    pub async fn open_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap();
+        let request = request.body(Full::new(body)).unwrap();
         self.client.request(request).await.map_err(|e| format!("{method} {path}: {e:?}"))
     }
 

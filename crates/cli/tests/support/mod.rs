@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses its part")]
 
 pub mod http;
+pub mod schema;
 pub mod sse;
 
 use rialto_sim::contract::Place;

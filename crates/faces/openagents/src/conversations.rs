@@ -1,12 +1,12 @@
 //! Threads inside channels and direct rooms between two members.
 
+use crate::api::requests::OpenRoomBody;
 use crate::request::ApiRequest;
 use axum::response::Response;
 use bytes::Bytes;
-use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::answer::{self, fields, invalid_field, json_object};
 use rialto_carrier::{Params, Refusal};
-use rialto_model::{ErrorCode, Fault};
-use serde_json::Value;
+use rialto_model::Fault;
 
 /// Cursor and size of a listing.
 pub(crate) fn listing(params: &Params) -> Result<(Option<&str>, Option<i64>), Fault> {
@@ -39,14 +39,8 @@ pub(crate) async fn rooms(request: ApiRequest) -> Result<Response, Refusal> {
 pub(crate) async fn open_room(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    let text = |key: &str| match payload.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Fault::new(ErrorCode::InvalidArgument, format!("{key} is text")).field(key)),
-    };
-    let missing = || Fault::new(ErrorCode::InvalidArgument, "peer names the other member").field("peer");
-    let peer = text("peer")?.ok_or_else(missing)?;
-    Ok(answer::ok(&call.session.open_room(peer, text("channel")?).await?))
+    let OpenRoomBody { peer, channel } = fields(&payload)?;
+    Ok(answer::ok(&call.session.open_room(peer, channel).await?))
 }
 
 /// `GET /v1/rooms/{id}`.

@@ -1,5 +1,6 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
+use crate::api::requests::AckPayload;
 use crate::auth::{Call, CallRequest};
 use crate::request::ApiRequest;
 use crate::wire;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
-use rialto_carrier::answer::{self, json_object};
+use rialto_carrier::answer::{self, fields, json_object};
 use rialto_carrier::body::BodyRefusal;
 use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::{FaceState, Params, Refusal, unread};
@@ -270,17 +271,10 @@ pub(crate) async fn read(call: &Call, query: &Query, wait: Option<Duration>) -> 
 pub(crate) async fn ack(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    let bad = || Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one");
-    let ids = match payload.get("ids") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(list)) => {
-            list.iter().map(|v| v.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<_, _>>()?
-        }
-        Some(_) => return Err(bad().into()),
-    };
-    let up_to = payload.get("up_to").and_then(Value::as_str).map(str::to_owned);
+    let AckPayload { ids, up_to } = fields(&payload)?;
+    let ids = ids.unwrap_or_default();
     if ids.is_empty() && up_to.is_none() {
-        return Err(bad().into());
+        return Err(Fault::new(ErrorCode::InvalidArgument, "ids is a list of event ids, up_to is one").into());
     }
     let acked = call.session.ack(ids, up_to).await?;
     Ok(answer::ok(&json!({ "acked": acked })))

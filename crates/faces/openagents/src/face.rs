@@ -48,7 +48,7 @@ impl Face for OpenAgents {
 
     fn openapi(&self) -> ApiPart {
         let all: Vec<_> = ops::OPS.iter().chain(docs::OPS).copied().collect();
-        ApiPart::of(&all).with_schema("Event", docs::event_schema())
+        ApiPart::of(&all)
     }
 
     fn request_headers(&self) -> &'static [&'static str] {

@@ -257,7 +257,7 @@ impl pb::network_server::Network for Service {
         let r = request.get_ref();
         let call = self.call(&request, &r.network, "")?;
         let filter = object(&r.filter, "filter")?;
-        let filter = read::value(filter, read::Place::member("filter")).map_err(|f| refused(&f, None))?;
+        let filter = read::value(&filter, read::Place::member("filter")).map_err(|f| refused(&f, None))?;
         let roster = call.session.discover(filter).await.map_err(|f| refused(&f, None))?;
         Ok(Response::new(pb::DiscoverReply { roster: json_bytes(&roster)? }))
     }

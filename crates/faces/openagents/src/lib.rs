@@ -4,12 +4,14 @@
 //! streams; connection is `POST /v1/join` or a join frame; send and receive are `/v1/events` or frames; acks are
 //! `after`, `POST /v1/ack` or ack frames; heartbeats are any call within 60 s, or an open stream.
 
+pub mod api;
 pub mod docs;
 pub mod grpc;
 pub mod ops;
 pub mod stdio;
 pub mod stream;
 
+mod asyncapi;
 mod auth;
 mod conversations;
 mod events;

@@ -7,11 +7,11 @@ use crate::request::ApiRequest;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::answer::{self, fields, invalid_field, json_object};
 use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_carrier::{Params, Refusal, sse};
-use rialto_model::{ErrorCode, Fault, Seq, WorkState, read};
+use rialto_model::{ErrorCode, Fault, Seq, WorkState};
 use rialto_node::{Commits, EventRecord, Query, UnitFilter, Watched, Woken, WorkPage, WorkWatch, work_state};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -61,7 +61,7 @@ pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, R
         // Whose it is and where was read by the call.
         said.retain(|name, _| !matches!(name.as_str(), "network" | "token"));
     }
-    let order = read::value(said, read::BODY)?;
+    let order = fields(&said)?;
     Ok(answer::ok(&call.session.open_work(&order).await?))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
+use crate::api::requests::{ChangeRoleBody, ResolveTokenBody};
 use crate::auth::{self, CallRequest};
 use crate::request::ApiRequest;
 use axum::extract::State;
@@ -9,13 +10,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use jiff::Timestamp;
-use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::answer::{self, fields, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal, credentials};
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Preset;
 use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
 use rialto_model::view::{AdminOutcome, ChannelView, MemberView, WorkspaceView, bare_name};
-use rialto_model::{ErrorCode, Fault, Role, limits, read};
+use rialto_model::{ErrorCode, Fault, limits};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
 use serde_json::{Value, json};
@@ -235,9 +236,8 @@ pub(crate) async fn resolve(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
-    let body = json_object(&body)?;
-    let token = body.get("token").and_then(Value::as_str).ok_or_else(|| invalid_field("token", "is required"))?;
-    let hash = sha256(token);
+    let ResolveTokenBody { token } = fields(&json_object(&body)?)?;
+    let hash = sha256(&token);
     let unknown = || Refusal::from(Fault::new(ErrorCode::NetworkNotFound, "no workspace has this token"));
     let network = state.node.network_by_token(&hash).ok_or_else(unknown)?;
     let caller = Caller { bearer: Some(hash), ..Caller::default() };
@@ -267,7 +267,7 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
 /// `POST /v1/workspaces/{id}/channels`.
 pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
-    let wish = NewChannel { created_by: None, ..read::value(json_object(&body)?, read::BODY)? };
+    let wish = NewChannel { created_by: None, ..fields(&json_object(&body)?)? };
     let made = loaded.act(AdminOp::OpenSession(wish)).await?;
     Ok(answer::ok(&loaded.channel(&name_of(made)?).await?))
 }
@@ -299,7 +299,7 @@ pub(crate) async fn change_channel(request: ApiRequest, body: Bytes) -> Result<R
         Some(Value::Bool(auto)) => Some(auto),
         Some(_) => return Err(invalid_field("auto_title", "is true or false").into()),
     };
-    set_channel(&request, SessionUpdate { changes: read::value(changes, read::BODY)?, auto_title }).await
+    set_channel(&request, SessionUpdate { changes: fields(&changes)?, auto_title }).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
@@ -311,9 +311,7 @@ pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Ref
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
 pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_manage(&request).await?;
-    let body = json_object(&body)?;
-    let role = body.get("role").and_then(Value::as_str).and_then(Role::from_wire);
-    let role = role.ok_or_else(|| invalid_field("role", "master, member or observer"))?;
+    let ChangeRoleBody { role } = fields(&json_object(&body)?)?;
     let name = request.named("name").to_owned();
     let set = loaded.act(AdminOp::Role(name, role)).await?;
     let workspace = loaded.call.session.workspace(true).await?;
@@ -350,7 +348,7 @@ pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response,
     let call = request.call_with(&wish)?;
     if call.session.caller().operator && call.session.caller().session.is_none() {
         call.session.act(request.client.place(), AdminOp::Noted("invite.add", None)).await?;
-        return Ok(answer::ok(&call.session.network().invite(read::value(wish, read::BODY)?).await?));
+        return Ok(answer::ok(&call.session.network().invite(fields(&wish)?).await?));
     }
     if let Some(map) = wish.as_object_mut() {
         ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));

@@ -1,22 +1,15 @@
 //! The operator's calls on networks, tokens, groups, members and dead letters (sheet sections 14 and 18).
 
+use crate::api::requests::{CreateNetworkBody, DeadLettersBody, NewTokenBody, RedactBody, RetentionWish, SetGroupBody};
 use crate::request::OperatorRequest;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::Refusal;
-use rialto_carrier::answer::{self, invalid_field, json_object};
+use rialto_carrier::answer::{self, fields, invalid_field, json_object};
 use rialto_model::network::{Delivery, Durability, Policy, Preset};
 use rialto_model::{Address, ErrorCode, Fault, Role};
 use rialto_node::{AdminOp, CreateNetwork, DeadLetters, Wishes};
 use serde_json::{Value, json};
-
-/// A member of the body that is one of a fixed set of words.
-fn word<T>(body: &Value, key: &str, default: T, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
-    match body.get(key) {
-        None | Some(Value::Null) => Ok(default),
-        Some(value) => value.as_str().and_then(read).ok_or_else(|| invalid_field(key, "not one of the allowed values")),
-    }
-}
 
 pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> {
     let mut out = Vec::new();
@@ -27,33 +20,19 @@ pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> 
 }
 
 pub(crate) async fn create(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
-    let body = json_object(&body)?;
-    let name = body.get("name").and_then(Value::as_str).ok_or_else(|| invalid_field("name", "is required"))?;
-    let profile = word(&body, "profile", Preset::Plain, Preset::from_wire)?;
-    let mods = match body.get("mods") {
-        None | Some(Value::Null) => None,
-        Some(list) => Some(
-            list.as_array()
-                .and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>())
-                .ok_or_else(|| invalid_field("mods", "is a list of names"))?,
-        ),
-    };
-    for name in mods.iter().flatten() {
+    let body: CreateNetworkBody = fields(&json_object(&body)?)?;
+    for name in body.mods.iter().flatten() {
         rialto_node::standard_mod(name)?;
     }
     let wish = CreateNetwork {
-        policy: word(&body, "policy", Policy::Token, Policy::from_wire)?,
-        delivery: word(&body, "delivery", Delivery::AtLeastOnce, Delivery::from_wire)?,
-        durability: word(&body, "durability", Durability::Sync, Durability::from_wire)?,
-        min_verification: body
-            .get("min_verification")
-            .and_then(Value::as_u64)
-            .and_then(|n| u8::try_from(n).ok())
-            .unwrap_or(0),
-        keep_for_ever: body.get("retention").and_then(Value::as_str) == Some("ever"),
-        mods,
+        policy: body.policy.unwrap_or(Policy::Token),
+        delivery: body.delivery.unwrap_or(Delivery::AtLeastOnce),
+        durability: body.durability.unwrap_or(Durability::Sync),
+        min_verification: body.min_verification.unwrap_or(0),
+        keep_for_ever: body.retention == Some(RetentionWish::Ever),
+        mods: body.mods,
         created_by: Some("operator".to_owned()),
-        ..CreateNetwork::named(name, profile)
+        ..CreateNetwork::named(&body.name, body.profile.unwrap_or(Preset::Plain))
     };
     let (network, token) = request.state.node.create_network(wish).await?;
     let settings = network.settings();
@@ -98,15 +77,9 @@ fn speaker(text: &str) -> Result<String, Refusal> {
 
 pub(crate) async fn new_token(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let network = request.network()?;
-    let body = json_object(&body)?;
-    let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
-    let role = match text("role") {
-        None => None,
-        Some(role) => Some(Role::from_wire(&role).ok_or_else(|| invalid_field("role", "master, member or observer"))?),
-    };
-    let expires_at = body.get("expires_at").and_then(Value::as_u64);
-    let agent = text("agent").map(|agent| speaker(&agent)).transpose()?;
-    let (secret, token) = request.state.node.make_token(text("label"), role, agent, expires_at)?;
+    let NewTokenBody { label, role, agent, expires_at } = fields(&json_object(&body)?)?;
+    let agent = agent.map(|agent| speaker(&agent)).transpose()?;
+    let (secret, token) = request.state.node.make_token(label, role, agent, expires_at)?;
     let label = token.label.clone();
     network.session(&request.caller).act(request.client.place(), AdminOp::AddToken(token)).await?;
     Ok(answer::ok(&json!({ "token": secret.expose(), "label": label })))
@@ -129,12 +102,7 @@ pub(crate) async fn group(request: OperatorRequest) -> Result<Response, Refusal>
 }
 
 pub(crate) async fn set_group(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
-    let body = json_object(&body)?;
-    let members = body
-        .get("members")
-        .and_then(Value::as_array)
-        .map(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
-    let members = members.flatten().ok_or_else(|| invalid_field("members", "is a list of addresses"))?;
+    let SetGroupBody { members } = fields(&json_object(&body)?)?;
     let name = request.named("name").to_owned();
     request.act(AdminOp::SetGroup(name, members)).await
 }
@@ -205,22 +173,10 @@ async fn note_letters(request: &OperatorRequest, act: &'static str, which: &Dead
 
 /// Which dead letters to act on; all of them only when that is said.
 fn chosen_letters(body: &Bytes) -> Result<DeadLetters, Refusal> {
-    let body = json_object(body)?;
-    let text = |key: &str| match body.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(invalid_field(key, "is a text")),
-    };
-    let limit = match body.get("limit") {
-        None | Some(Value::Null) => None,
-        Some(limit) => {
-            let limit = limit.as_u64().and_then(|n| usize::try_from(n).ok());
-            Some(limit.ok_or_else(|| invalid_field("limit", "is a number"))?)
-        }
-    };
-    let which = DeadLetters { event_id: text("event_id")?, recipient: text("recipient")?, limit };
-    let all = body.get("all") == Some(&Value::Bool(true));
-    if which.event_id.is_none() && which.recipient.is_none() && !all {
+    let DeadLettersBody { event_id, recipient, all, limit } = fields(&json_object(body)?)?;
+    let limit = limit.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX));
+    let which = DeadLetters { event_id, recipient, limit };
+    if which.event_id.is_none() && which.recipient.is_none() && all != Some(true) {
         return Err(invalid_field("event_id", "or recipient is required; `all: true` means every dead letter").into());
     }
     Ok(which)
@@ -228,10 +184,9 @@ fn chosen_letters(body: &Bytes) -> Result<DeadLetters, Refusal> {
 
 pub(crate) async fn redact(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let network = request.network()?;
-    let body = json_object(&body)?;
-    let id = body.get("event_id").and_then(Value::as_str).ok_or_else(|| invalid_field("event_id", "is required"))?;
-    request.note("event.redact", Some(id.to_owned())).await?;
-    Ok(answer::ok(&network.redact(id).await?))
+    let RedactBody { event_id } = fields(&json_object(&body)?)?;
+    request.note("event.redact", Some(event_id.clone())).await?;
+    Ok(answer::ok(&network.redact(&event_id).await?))
 }
 
 /// `GET …/members`: everybody with what holds the name and its sessions; never a secret.

@@ -3,6 +3,7 @@
 //!
 //! Not here: who may manage what, and the record of it (`rialto-node`).
 
+pub mod api;
 pub mod ops;
 
 mod admin;

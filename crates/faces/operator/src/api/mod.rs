@@ -1,0 +1,6 @@
+//! What the operations of this face take and give, as types: its part of the OpenAPI document is made of them.
+//!
+//! Nouns are views of the model (`rialto_model::view`); here is what only this face says.
+
+pub mod answers;
+pub mod requests;
