@@ -8,7 +8,7 @@ use rialto_engine::mods::ModConfig;
 use rialto_engine::mods::external::verdict::Verdict;
 use rialto_engine::mods::external::{Checked, Outcome};
 use rialto_engine::record::{Change, VERSION};
-use rialto_engine::{AdminOp, Caller, Clock, Dialect, Effects, Engine, Record, State};
+use rialto_engine::{AdminOp, Caller, Clock, Effects, Engine, Record, State};
 use rialto_model::network::{Preset, Settings};
 use rialto_model::{Envelope, limits};
 use serde_json::value::RawValue;
@@ -78,7 +78,7 @@ impl World {
         let Ok(envelope) = Envelope::parse(frame) else { return };
         // The operator may speak for whom it names, so every rule behind the credentials is reached.
         let claimed = envelope.source.as_deref().map(Into::into);
-        let caller = Caller { operator: true, dialect: Some(Dialect::Stream), claimed, ..Caller::default() };
+        let caller = Caller { operator: true, claimed, ..Caller::default() };
         let mut emit = Emit {
             caller: &caller,
             envelope: &envelope,

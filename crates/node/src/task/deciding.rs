@@ -257,7 +257,7 @@ impl Task {
 
     /// The source of an event, if others of it wait already.
     fn source_ahead(&self, event: &Incoming<'_>, resumed: Option<&EventSource>, now: Clock) -> Option<EventSource> {
-        if self.deferred.is_empty() || rialto_engine::bugs::on("later event overtakes a parked one") {
+        if self.deferred.is_empty() || planted::overtakes() {
             return None;
         }
         let source = self.source(event, now).ok()?;

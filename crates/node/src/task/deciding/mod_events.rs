@@ -6,16 +6,16 @@
 //! asked counts as failed.
 
 use super::deferred::{EventSource, Waiting};
-use super::{Deferral, EventBatch, Task};
+use super::{Deferral, EventBatch, Task, planted};
 use crate::command::Answered;
 use crate::metrics::ModOutcome;
+use rialto_engine::Clock;
 use rialto_engine::input::{Accepted, Answers, Question, Stop};
 use rialto_engine::mods::Runs;
 use rialto_engine::mods::external::emitted::ModEvent;
 use rialto_engine::mods::external::owed::OwedEmit;
 use rialto_engine::mods::external::verdict::Verdict;
 use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
-use rialto_engine::{Clock, bugs};
 use rialto_model::{Envelope, Fault, Millis, Seq};
 
 /// How long an emit of before the start waits for mods that are not connected.
@@ -77,7 +77,7 @@ impl Task {
                 owed: None,
                 patient_until: None,
             };
-            if bugs::on("what a mod sends comes twice") {
+            if planted::sends_twice() {
                 self.deferred.send(emitter.clone(), event.get().to_owned());
             }
             self.deferred.send(emitter, event.get().to_owned());
@@ -181,7 +181,7 @@ impl Task {
     /// decided stays owed.
     pub(in crate::task) async fn take_up_owed(&mut self) {
         let now = self.clock.now();
-        if bugs::on("owed emit forgotten at the start") {
+        if planted::forgets_owed() {
             return;
         }
         let patient_until = Some(now.steady.saturating_add(CONNECT_MS_MAX));

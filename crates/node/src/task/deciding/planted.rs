@@ -35,6 +35,26 @@ pub(super) fn acks(deferral: &Deferral) -> bool {
     bugs::on("parked event acked") && matches!(deferral, Deferral::Ask(..))
 }
 
+/// Whether an event passes others of its source that wait.
+pub(super) fn overtakes() -> bool {
+    bugs::on("later event overtakes a parked one")
+}
+
+/// Whether anybody's verdict counts.
+pub(super) fn takes_strangers() -> bool {
+    bugs::on("verdict of a stranger")
+}
+
+/// Whether what a mod sends is taken up twice.
+pub(super) fn sends_twice() -> bool {
+    bugs::on("what a mod sends comes twice")
+}
+
+/// Whether what is owed is forgotten at a start.
+pub(super) fn forgets_owed() -> bool {
+    bugs::on("owed emit forgotten at the start")
+}
+
 /// How long a mod has for an answer.
 pub(super) fn patience(deadline_ms: Millis) -> Millis {
     if bugs::on("late verdict applied") { deadline_ms * 10 } else { deadline_ms }
