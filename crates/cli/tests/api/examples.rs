@@ -105,12 +105,12 @@ pub const EXAMPLES: &[Example] = &[
     get("rooms", "SESSION", "/v1/rooms"),
     get("room", "SESSION", "/v1/rooms/$ROOM"),
     Example {
-        keeps: &[("WORK", "/data/result/work/id")],
+        keeps: &[("WORK", "/data/id")],
         ..send(
-            "emit",
+            "open_work",
             "SESSION",
-            "/v1/events",
-            r#"{"id":"job","type":"app.task","target":"agent:ben","payload":{"text":"summarise"},"metadata":{"work":{"id":"job"}}}"#,
+            "/v1/work",
+            r#"{"target":"agent:ben","content":"Summarise the plan.","name":"job"}"#,
         )
     },
     Example { before: "ben works", ..get("works", "SESSION", "/v1/work?role=requester") },
