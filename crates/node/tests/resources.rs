@@ -6,7 +6,7 @@ use rialto_model::network::Preset;
 use rialto_node::{Answered, Caller, CreateNetwork, Network, Node, NodeConfig, Texts, identity::sha256};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 fn operator() -> Arc<Caller> {
     Arc::new(Caller { operator: true, ..Caller::default() })
@@ -104,9 +104,20 @@ async fn what_waits_keeps_its_order_and_holds_up_nobody_else() {
     node.stop().await;
 }
 
-/// On one thread all of these are there before the network's task has its turn, so none of them is answered meanwhile.
-#[tokio::test]
-async fn what_may_wait_is_bounded_per_source_and_in_all() {
+/// Keeps content from being written until it is dropped: it takes the only thread that may.
+fn hold_content() -> mpsc::Sender<()> {
+    let (release, held) = mpsc::channel();
+    tokio::task::spawn_blocking(move || drop(held.recv()));
+    release
+}
+
+#[test]
+fn what_may_wait_is_bounded_per_source_and_in_all() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(what_may_wait());
+}
+
+async fn what_may_wait() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path()).await;
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
@@ -117,27 +128,37 @@ async fn what_may_wait_is_bounded_per_source_and_in_all() {
     let heavy: Texts = (0..5).map(|_| large.to_string()).collect();
     assert!(heavy.bytes() > limits::PARKED_BYTES_MAX);
     let ana = network.session(&ana);
-    let (first, many, heavy, fits) = tokio::join!(
+    let held = hold_content();
+    let refused = async {
+        let (many, heavy) = tokio::join!(ana.emit(many), ana.emit(heavy));
+        drop(held);
+        (many.unwrap(), heavy.unwrap())
+    };
+    let (first, (many, heavy), fits) = tokio::join!(
         ana.emit(register("resource/file/a", "x").to_string().into()),
-        ana.emit(many),
-        ana.emit(heavy),
+        refused,
         ana.emit(say(9999).into()),
     );
     assert_eq!(code(&first.unwrap()[0]), "ok");
-    assert!(many.unwrap().iter().all(|a| code(a) == "rate_limited"));
-    assert!(heavy.unwrap().iter().all(|a| code(a) == "rate_limited"));
+    assert!(many.iter().chain(&heavy).all(|a| code(a) == "rate_limited"));
     assert_eq!(code(&fits.unwrap()[0]), "ok", "what is within the bounds waits and is taken");
     let mut all = Vec::new();
     for n in 0..limits::PARKED_ALL_BYTES_MAX / (900 << 10) + 2 {
         all.push(join(&network, &format!("agent:a{n}")).await);
     }
     let big = |n: usize| register(&format!("resource/file/{n}"), &format!("{n}{}", "x".repeat(900 << 10))).to_string();
+    let held = hold_content();
     let mut sent = tokio::task::JoinSet::new();
     for (n, caller) in all.into_iter().enumerate() {
         let (network, text) = (network.clone(), big(n));
         sent.spawn(async move { network.session(&caller).emit(text.into()).await.unwrap().pop().unwrap() });
     }
-    let answers = sent.join_all().await;
+    // Only who is refused is answered while nothing can be written; by then all have been decided.
+    let mut answers = vec![sent.join_next().await.unwrap().unwrap()];
+    assert_eq!(code(&answers[0]), "rate_limited");
+    assert_eq!(code(&ana.emit(say(10_000).into()).await.unwrap()[0]), "ok", "somebody else does not wait");
+    drop(held);
+    answers.extend(sent.join_all().await);
     let refused = answers.iter().filter(|a| code(a) == "rate_limited").count();
     assert!(refused > 0 && refused < 5, "{refused} of {}", answers.len());
     assert_eq!(answers.iter().filter(|a| code(a) == "ok").count(), answers.len() - refused);

@@ -283,7 +283,7 @@ impl<D: Disk> Log<D> {
 
     /// Gives memory back that waits for groups and readers, when there was nothing to write for a while.
     pub(crate) fn rest(&mut self) {
-        self.writer.buffers().clear();
+        self.writer.rest();
         let fresh = &mut self.view.write_inner().fresh;
         drop(fresh.shorten(FRESH_AT_REST));
         if fresh.bytes() > FRESH_AT_REST {

@@ -110,8 +110,24 @@ impl<F: DiskFile> Writer<F> {
             return None;
         }
         let tail = if self.direct.is_some() { block_part(self.place.end) } else { 0 };
+        let at = self.place.end - len as u64;
+        // A few records, and many zeros behind them: what is kept of them is a copy, which is cheap, and not all of the memory.
+        if len <= SMALL_WRITE && self.gathered.memory.len() > 2 * (len + DIRECT_BLOCK) {
+            let memory = self.gathered.records().to_vec();
+            self.gathered.begin_behind(tail);
+            return Some(Piece { memory, from: 0, len, segment, at });
+        }
         let memory = self.gathered.give_memory(tail);
-        Some(Piece { memory, from, len, segment, at: self.place.end - len as u64 })
+        Some(Piece { memory, from, len, segment, at })
+    }
+
+    /// Gives its memory back to the system, but for what comes before the next records. Nothing may be gathered.
+    pub(crate) fn rest(&mut self) {
+        if self.gathered.len == 0 && self.gathered.memory.len() > SMALL_WRITE {
+            let tail = self.gathered.tail;
+            drop(self.gathered.give_memory(tail));
+        }
+        self.gathered.buffers.clear();
     }
 
     /// The memory it gathers in next.
@@ -303,13 +319,28 @@ impl Gathered {
 
     /// Gives the memory away and goes on in other memory, with the last bytes, which come before what is gathered next.
     fn give_memory(&mut self, tail: usize) -> Vec<u8> {
-        let used = self.range(0, self.tail + self.len);
-        let last =
-            self.memory.get(used.end.saturating_sub(tail).max(used.start)..used.end).unwrap_or_default().to_vec();
+        let last = self.last(tail);
         let memory = std::mem::take(&mut self.memory);
-        (self.start, self.tail, self.len) = (0, 0, 0);
-        self.push(&last);
-        (self.tail, self.len) = (last.len(), 0);
+        self.start = 0;
+        self.begin_with(&last);
         memory
+    }
+
+    /// Goes on in the same memory, with the last bytes before what is gathered next.
+    fn begin_behind(&mut self, tail: usize) {
+        let last = self.last(tail);
+        self.begin_with(&last);
+    }
+
+    fn begin_with(&mut self, last: &[u8]) {
+        (self.tail, self.len) = (0, 0);
+        self.push(last);
+        (self.tail, self.len) = (last.len(), 0);
+    }
+
+    /// The last bytes in the file; they begin a block.
+    fn last(&self, tail: usize) -> Vec<u8> {
+        let used = self.range(0, self.tail + self.len);
+        self.memory.get(used.end.saturating_sub(tail).max(used.start)..used.end).unwrap_or_default().to_vec()
     }
 }
