@@ -57,7 +57,7 @@ pub struct WorkOrder {
     /// A member, a channel (whoever takes it first), or `core` with a skill.
     pub target: String,
     pub content: String,
-    /// What you call the unit: the same name again is the same unit.
+    /// What you call the unit: the same order by the same name again is the same unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -76,8 +76,8 @@ pub enum AdminOp {
     DropDead(Option<Seq>, Option<String>, usize),
     /// Makes somebody a member that has not joined yet: address, and what kind of agent it is.
     Enroll(String, Option<String>),
-    /// Makes a session.
-    OpenSession(NewChannel),
+    /// Makes a session, in the name of somebody.
+    OpenSession(NewChannel, Option<String>),
     /// Changes what a channel says of itself.
     SetChannel(String, SessionUpdate),
     /// Invites somebody; the second is the SHA-256 of the secret.
@@ -177,7 +177,7 @@ pub(crate) fn decide(
             dead::put_away(state, *seq, recipient.as_deref(), *max, fx).map(AdminOutcome::Dropped)
         }
         AdminOp::Enroll(address, kind) => membership::enroll(state, address, kind.as_deref(), now, fx),
-        AdminOp::OpenSession(wish) => sessions::open(state, wish, now, fx),
+        AdminOp::OpenSession(wish, by) => sessions::open(state, wish, by.as_deref(), now, fx),
         AdminOp::SetChannel(name, update) => sessions::set(state, name, update, now, fx),
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),

@@ -138,7 +138,7 @@ pub(crate) fn entry(state: &State, op: &AdminOp, actor: Box<str>, from: Option<&
             who.as_deref().map_or(Value::Null, Value::from),
         ),
         AdminOp::Enroll(name, _) => ("member.enroll", Some(name.as_str().into()), Value::Null, Value::Null),
-        AdminOp::OpenSession(_) => ("channel.open", None, Value::Null, Value::Null),
+        AdminOp::OpenSession(..) => ("channel.open", None, Value::Null, Value::Null),
         AdminOp::SetChannel(name, update) => {
             let changes = serde_json::to_value(&update.changes).unwrap_or_default();
             let said = changes.as_object().into_iter().flat_map(Map::keys).map(String::as_str);

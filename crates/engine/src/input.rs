@@ -25,11 +25,11 @@ pub struct Clock {
 pub struct Capabilities {
     /// Its first event joins it: no join has to be sent.
     pub joins_by_speaking: bool,
-    /// Holders of the network token may speak for whoever joins by it.
+    /// Holders of the network token may speak for whoever joins or first speaks by it.
     pub shares_name: bool,
     /// A join after a position that nobody knows goes on from the beginning, and is not refused.
     pub resumes_anywhere: bool,
-    /// Who joins by it reads history: mail is queued only if the join asks for that.
+    /// Who joins or first speaks by it reads history, where the network keeps one: mail is queued only if the join asks for that.
     pub reads_history: bool,
 }
 

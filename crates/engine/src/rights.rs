@@ -272,7 +272,7 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::EndInvite(..)
         | AdminOp::Unregister(_)
         | AdminOp::Noted(..) => Need::Manage,
-        AdminOp::OpenSession(_) | AdminOp::SetChannel(..) => Need::Arrange,
+        AdminOp::OpenSession(..) | AdminOp::SetChannel(..) => Need::Arrange,
         AdminOp::Member(..)
         | AdminOp::Release(_)
         | AdminOp::EndSessions(..)

@@ -212,7 +212,7 @@ impl State {
             return Ok(());
         }
         let kind = match op {
-            AdminOp::OpenSession(_) | AdminOp::CreateChannel(_) => Some(Kind::Channels),
+            AdminOp::OpenSession(..) | AdminOp::CreateChannel(_) => Some(Kind::Channels),
             AdminOp::SetGroup(name, _) => (!self.book.groups.contains_key(name.as_str())).then_some(Kind::Groups),
             AdminOp::Invite(..) => Some(Kind::Invitations),
             AdminOp::Settings(_)

@@ -12,8 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Leaving {
     /// The membership is deleted, not only ended for now.
     pub forget: Option<bool>,
-    /// Why, for whoever reads it.
-    pub reason: Option<String>,
 }
 
 /// `network.agent.remove`.
@@ -51,8 +49,6 @@ pub struct NewChannel {
     pub private: Option<bool>,
     /// The channel whose talk goes on here.
     pub resume_from: Option<String>,
-    /// In whose name it is opened, where the operator or a token that manages opens it.
-    pub created_by: Option<String>,
 }
 
 /// `network.channel.delete`, `network.channel.join` and `network.channel.leave`.

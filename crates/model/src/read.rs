@@ -16,6 +16,8 @@ pub struct Place {
 
 /// The payload of an event.
 pub const PAYLOAD: Place = Place { code: ErrorCode::InvalidPayload, name: "payload" };
+/// What is to change about a channel.
+pub const CHANGES: Place = Place { code: ErrorCode::InvalidPayload, name: "changes" };
 /// The body of a request.
 pub const BODY: Place = Place { code: ErrorCode::InvalidArgument, name: "" };
 

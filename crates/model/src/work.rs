@@ -47,7 +47,7 @@ pub enum UnitKind {
 pub struct WorkOrder {
     /// Who is asked: a member, a channel (whoever takes it first), or `core` with a skill.
     pub target: String,
-    /// What the requester calls the unit. The same name again is the same unit.
+    /// What the requester calls the unit. The same order by the same name again is the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What is to be done.

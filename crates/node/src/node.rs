@@ -105,6 +105,8 @@ pub struct CreateNetwork {
     pub min_verification: u8,
     /// Kept for ever.
     pub keep_for_ever: bool,
+    /// How many days mod/persistence keeps events, if it is loaded; its own default if none.
+    pub keep_days: Option<f64>,
     /// Loaded mods by name; the profile's if none.
     pub mods: Option<Vec<String>>,
     /// The first token; made if none and the policy wants one.
@@ -127,6 +129,7 @@ impl CreateNetwork {
             durability: Durability::Sync,
             min_verification: 0,
             keep_for_ever: false,
+            keep_days: None,
             mods: None,
             token: None,
             token_manages: false,
@@ -479,6 +482,11 @@ impl Node {
         let chosen = wish.mods.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let names: Vec<&str> = chosen.unwrap_or_else(|| usual.to_vec());
         let mut list: Vec<ModConfig> = names.iter().filter_map(|n| ModConfig::standard(n).ok()).collect();
+        if let (Some(days), Some(history)) =
+            (wish.keep_days, list.iter_mut().find(|m| m.name.as_ref() == "persistence"))
+        {
+            history.config.insert("retention_days".to_owned(), days.into());
+        }
         mods::sort(&mut list);
         let created_at = self.inner.host.clock().now().wall;
         Ok(Change::Created {

@@ -107,7 +107,7 @@ async fn what_waits_keeps_its_order_and_holds_up_nobody_else() {
 /// Keeps content from being written until it is dropped: it takes the only thread that may.
 fn hold_content() -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel();
-    tokio::task::spawn_blocking(move || drop(held.recv()));
+    tokio::task::spawn_blocking(move || held.recv());
     release
 }
 

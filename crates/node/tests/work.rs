@@ -232,7 +232,8 @@ async fn an_order_is_carried_out_once() {
         (WorkOrder { name: Some(opened[0].id.clone()), ..order.clone() }, ErrorCode::InvalidEvent),
         (WorkOrder { name: None, deadline_ms: Some(1), ..order.clone() }, ErrorCode::InvalidEvent),
         (WorkOrder { target: "agent:alice".into(), name: None, ..order.clone() }, ErrorCode::InvalidEvent),
-        (WorkOrder { content: "something else".into(), ..order }, ErrorCode::AlreadyExists),
+        (WorkOrder { content: "something else".into(), ..order.clone() }, ErrorCode::AlreadyExists),
+        (WorkOrder { deadline_ms: Some(90_000), ..order }, ErrorCode::AlreadyExists),
     ] {
         assert_eq!(network.session(&alice).open_work(&wrong).await.unwrap_err().code, code, "{wrong:?}");
     }

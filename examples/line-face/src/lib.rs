@@ -9,12 +9,13 @@
 //! | `WHO` | `MEMBER address` for each, then `END` |
 //!
 //! `answers` is the id of the message that is answered, `key` a name of the sender's for its message; `-` stands for none. In a text, a line
-//! break is written `\n`, a backslash `\\`. A refusal is `NO code what-is-wrong`, or `LATER …` if it may go well another time. Lines are UTF-8 of at most 64 KiB.
+//! break is written `\n`, a backslash `\\`. A refusal is `NO code what-is-wrong`, or `LATER …` if it may go well another time. What a client
+//! says is UTF-8, at most 64 KiB a line.
 //!
 //! Not here: who may do what, what is kept and what comes again. That is the node's, as for every face.
 
 use futures_util::{SinkExt, StreamExt};
-use rialto_model::{ErrorCode, Event, Fault, Role};
+use rialto_model::{ErrorCode, Event, EventId, Fault, Role};
 use rialto_node::identity::Secret;
 use rialto_node::{
     Arrival, Credentials, Draft, Filter, Hello, InboxOptions, Mailbox, NetworkRef, Node, Query, Session,
@@ -39,7 +40,11 @@ pub async fn serve(listener: TcpListener, node: Node, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Some(Ok(place)) = stop.run_until_cancelled(places.clone().acquire_owned()).await {
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { return };
-        let Ok((stream, _)) = accepted else { continue };
+        let Ok((stream, _)) = accepted else {
+            // Out of files, most likely: it fails at once again until some are free.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
         let (node, stop) = (node.clone(), stop.clone());
         tokio::spawn(async move {
             let mut line = Line(Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES_MAX)));
@@ -60,14 +65,16 @@ struct Line(Framed<TcpStream, LinesCodec>);
 
 impl Line {
     async fn talk(&mut self, node: &Node) -> Result<(), Gone> {
-        let mut mail = loop {
-            let first = timeout(PATIENCE, self.0.next()).await.ok().flatten().and_then(Result::ok).ok_or(Gone)?;
-            match welcome(node, &first).await {
-                Ok((told, mail)) => {
-                    self.tell(vec![told]).await?;
-                    break mail;
-                }
-                Err(fault) => self.tell(vec![refusal(&fault)]).await?,
+        let first = timeout(PATIENCE, self.0.next()).await.ok().flatten().and_then(Result::ok).ok_or(Gone)?;
+        let mut mail = match welcome(node, &first).await {
+            Ok((told, mail)) => {
+                self.tell(vec![told]).await?;
+                mail
+            }
+            // One try for each connection: who is not let in holds no place.
+            Err(fault) => {
+                self.tell(vec![refusal(&fault)]).await?;
+                return Err(Gone);
             }
         };
         loop {
@@ -170,7 +177,9 @@ fn spoken(word: &str, event: &Event) -> String {
     let text = serde_json::from_str::<Message<'_>>(event.payload()).map_or(event.payload().into(), |said| said.content);
     let answers = serde_json::from_str::<Metadata<'_>>(event.metadata()).unwrap_or_default().in_reply_to;
     let (seq, id, source) = (event.seq, event.id(), event.source());
-    format!("{word} {seq} {id} {source} {} {}", answers.as_deref().unwrap_or("-"), escaped(&text))
+    // Others may name anything there, a second line too.
+    let answers = answers.as_deref().filter(|id| EventId::is_legal(id)).unwrap_or("-");
+    format!("{word} {seq} {id} {source} {answers} {}", escaped(&text))
 }
 
 fn escaped(text: &str) -> String {

@@ -40,11 +40,13 @@ pub(crate) fn guest(
         token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
     let wish = Wish::default();
     let (head, stamp) = (state.book.head, state.stamp(now.wall));
-    let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };
+    let capabilities = input.caller.capabilities;
+    let reads = capabilities.reads_history && state.has_mod("persistence");
+    let receive = if reads { Receive::Log } else { Receive::Queue };
     let record = member_record(old, &parsed, &wish, level, receive, head, stamp);
     // Whoever only ever names itself has no session that a name could belong to.
     let hold = old.map_or(brings.hold, |old| old.hold.max(brings.hold));
-    let record = Box::new(Member { lax: true, token, cap, hold, ..record });
+    let record = Box::new(Member { lax: capabilities.shares_name, token, cap, hold, ..record });
     let mut records = vec![Record::from(Change::Joined { member: id, record })];
     if let Some(channel) = state.channel_id(DEFAULT_CHANNEL).filter(|_| old.is_none()) {
         records.push(Record::from(Change::Seated { channel, member: id }));

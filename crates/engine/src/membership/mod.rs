@@ -134,9 +134,7 @@ pub(crate) fn remove_agent(
         .into());
     }
     let Removal { address, agent_name } = draft.said()?;
-    let name = address.or(agent_name).ok_or_else(|| {
-        Fault::new(ErrorCode::InvalidPayload, "payload.address names who is removed").field("payload.address")
-    })?;
+    let name = address.or(agent_name).unwrap_or_default();
     let id = find_named(state, &name)
         .ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name:?} is not a member")))?;
     let entry = audit::entry(state, &crate::AdminOp::Remove(name), draft.address.as_ref().into(), None, now);

@@ -1,6 +1,7 @@
 //! Somebody whose first event is being decided: a member in what the event is judged by, although nothing of its join is applied.
 //!
-//! Invariant: members and their seats are looked up here and in `directory` only, so every rule sees the newcomer.
+//! Invariant: rules that judge an event look up its sender, names and seats here and in `directory`, so they see the newcomer. What reads the
+//! book directly (lists of conversations, rights by label, joins) is not part of deciding a first event.
 
 use crate::record::{Change, Record};
 use crate::state::{Channel, ChannelId, Group, Member, MemberId, State, open};

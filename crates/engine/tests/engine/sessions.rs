@@ -58,7 +58,7 @@ fn a_session_is_told_of_when_its_channel_is_made() {
     assert_eq!(told, [("mod/workspace".into(), "channel/session-1".into(), want)]);
     assert!(world.pending("agent:m").contains(&world.head()), "also its creator hears of it");
     let wish = NewChannel { title: Some("Session 1".into()), master: Some("b".into()), ..NewChannel::default() };
-    let made = world.admin(AdminOp::OpenSession(wish)).unwrap();
+    let made = world.admin(AdminOp::OpenSession(wish, None)).unwrap();
     let name = made["name"].as_str().unwrap().to_owned();
     let here = channel(&world, &name);
     assert!(name.strip_prefix("session-").is_some_and(|id| id.len() == 8), "{name}");

@@ -86,7 +86,7 @@ impl<'a> CallRequest<'a> {
         CallRequest { query_token: true, ..self }
     }
 
-    /// Reads credentials, dialect and network. A network that is not listed is unknown to a caller that shows no credential
+    /// Reads credentials, what the client can do and the network. A network that is not listed is unknown to a caller that shows no credential
     /// of it.
     pub(crate) fn call(self) -> Result<Call, Refusal> {
         let call = self.call_to_join()?;

@@ -16,7 +16,7 @@ use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Preset;
 use rialto_model::payload::{ChannelChanges, NewChannel, SessionUpdate};
 use rialto_model::view::{AdminOutcome, ChannelView, MemberView, WorkspaceView, bare_name};
-use rialto_model::{ErrorCode, Fault, limits};
+use rialto_model::{ErrorCode, Fault, limits, read};
 use rialto_node::identity::{Secret, sha256};
 use rialto_node::{AdminOp, Caller, CreateNetwork, Session};
 use serde_json::{Value, json};
@@ -151,13 +151,8 @@ pub(crate) async fn create(request: ApiRequest, body: Bytes) -> Result<Response,
     if let Some(agent) = &agent {
         network.admin(AdminOp::Enroll(agent.clone(), text("agent_type")?)).await?;
     }
-    let session = NewChannel {
-        title: Some("Session 1".to_owned()),
-        master: agent.clone(),
-        created_by: agent,
-        ..NewChannel::default()
-    };
-    let made = network.admin(AdminOp::OpenSession(session)).await?;
+    let session = NewChannel { title: Some("Session 1".to_owned()), master: agent.clone(), ..NewChannel::default() };
+    let made = network.admin(AdminOp::OpenSession(session, agent)).await?;
     let channel = network.session(&by).channel(&name_of(made)?).await?;
     Ok(answer::ok(&json!({
         "workspaceId": network.id(), "slug": network.id(), "name": network.settings().name,
@@ -267,8 +262,7 @@ pub(crate) async fn channels(request: ApiRequest) -> Result<Response, Refusal> {
 /// `POST /v1/workspaces/{id}/channels`.
 pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
-    let wish = NewChannel { created_by: None, ..fields(&json_object(&body)?)? };
-    let made = loaded.act(AdminOp::OpenSession(wish)).await?;
+    let made = loaded.act(AdminOp::OpenSession(fields(&json_object(&body)?)?, None)).await?;
     Ok(answer::ok(&loaded.channel(&name_of(made)?).await?))
 }
 
@@ -283,8 +277,12 @@ pub(crate) async fn channel(request: ApiRequest) -> Result<Response, Refusal> {
     Ok(answer::ok(&WorkspaceRequest::load(&request).await?.channel(request.named("name")).await?))
 }
 
-async fn set_channel(request: &ApiRequest, update: SessionUpdate) -> Result<Response, Refusal> {
+async fn set_channel(
+    request: &ApiRequest,
+    read: impl FnOnce() -> Result<SessionUpdate, Refusal>,
+) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_arrange(request).await?;
+    let update = read()?;
     loaded.channel(request.named("name")).await?;
     loaded.act(AdminOp::SetChannel(request.named("name").to_owned(), update)).await?;
     Ok(answer::ok(&loaded.channel(request.named("name")).await?))
@@ -292,20 +290,23 @@ async fn set_channel(request: &ApiRequest, update: SessionUpdate) -> Result<Resp
 
 /// `PATCH /v1/workspaces/{id}/channels/{name}`.
 pub(crate) async fn change_channel(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
-    let mut changes = json_object(&body)?;
-    let auto_title = changes.as_object_mut().and_then(|changes| changes.remove("auto_title"));
-    let auto_title = match auto_title {
-        None | Some(Value::Null) => None,
-        Some(Value::Bool(auto)) => Some(auto),
-        Some(_) => return Err(invalid_field("auto_title", "is true or false").into()),
+    let update = || {
+        let mut changes = json_object(&body)?;
+        let auto_title = changes.as_object_mut().and_then(|changes| changes.remove("auto_title"));
+        let auto_title = match auto_title {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(auto)) => Some(auto),
+            Some(_) => return Err(invalid_field("auto_title", "is true or false").into()),
+        };
+        Ok(SessionUpdate { changes: read::value(&changes, read::CHANGES)?, auto_title })
     };
-    set_channel(&request, SessionUpdate { changes: fields(&changes)?, auto_title }).await
+    set_channel(&request, update).await
 }
 
 /// `DELETE /v1/workspaces/{id}/channels/{name}`: archives it.
 pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Refusal> {
     let changes = ChannelChanges { status: Some(ChannelStatus::Archived), ..ChannelChanges::default() };
-    set_channel(&request, SessionUpdate { changes, auto_title: None }).await
+    set_channel(&request, || Ok(SessionUpdate { changes, auto_title: None })).await
 }
 
 /// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
@@ -348,7 +349,7 @@ pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response,
     let call = request.call_with(&wish)?;
     if call.session.caller().operator && call.session.caller().session.is_none() {
         call.session.act(request.client.place(), AdminOp::Noted("invite.add", None)).await?;
-        return Ok(answer::ok(&call.session.network().invite(fields(&wish)?).await?));
+        return Ok(answer::ok(&call.session.network().invite(read::value(&wish, read::PAYLOAD)?).await?));
     }
     if let Some(map) = wish.as_object_mut() {
         ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));

@@ -1,6 +1,6 @@
 //! The operator's calls on networks, tokens, groups, members and dead letters (sheet sections 14 and 18).
 
-use crate::api::requests::{CreateNetworkBody, DeadLettersBody, NewTokenBody, RedactBody, RetentionWish, SetGroupBody};
+use crate::api::requests::{CreateNetworkBody, DeadLettersBody, NewTokenBody, RedactBody, SetGroupBody};
 use crate::request::OperatorRequest;
 use axum::response::Response;
 use bytes::Bytes;
@@ -19,17 +19,57 @@ pub(crate) async fn list(request: OperatorRequest) -> Result<Response, Refusal> 
     Ok(answer::ok(&json!({ "networks": out })))
 }
 
+/// How long a network keeps its events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Retention {
+    Ever,
+    Days(f64),
+}
+
+impl Retention {
+    fn days(self) -> Option<f64> {
+        match self {
+            Retention::Ever => None,
+            Retention::Days(days) => Some(days),
+        }
+    }
+}
+
+fn retention(text: &str) -> Result<Retention, Fault> {
+    if text == "ever" {
+        return Ok(Retention::Ever);
+    }
+    let days = |unit: &str| match unit {
+        "s" => Some(1.0 / 86_400.0),
+        "m" => Some(1.0 / 1440.0),
+        "h" => Some(1.0 / 24.0),
+        "d" => Some(1.0),
+        "w" => Some(7.0),
+        _ => None,
+    };
+    let span = text.split_at_checked(text.len().saturating_sub(1)).filter(|(number, _)| number.len() <= 6);
+    let span = span.and_then(|(number, unit)| Some((number.parse::<u32>().ok()?, days(unit)?)));
+    let span = span.map(|(number, unit)| f64::from(number) * unit).filter(|days| *days > 0.0);
+    span.map(Retention::Days).ok_or_else(|| invalid_field("retention", "is \"ever\", or a span such as 30d or 12h"))
+}
+
 pub(crate) async fn create(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let body: CreateNetworkBody = fields(&json_object(&body)?)?;
     for name in body.mods.iter().flatten() {
         rialto_node::standard_mod(name)?;
+    }
+    let retention = body.retention.as_deref().map(retention).transpose()?;
+    let keeps_none = body.mods.as_ref().is_some_and(|mods| !mods.iter().any(|name| name == "persistence"));
+    if keeps_none && retention.is_some() {
+        return Err(invalid_field("retention", "without mod/persistence among the mods nothing is kept").into());
     }
     let wish = CreateNetwork {
         policy: body.policy.unwrap_or(Policy::Token),
         delivery: body.delivery.unwrap_or(Delivery::AtLeastOnce),
         durability: body.durability.unwrap_or(Durability::Sync),
         min_verification: body.min_verification.unwrap_or(0),
-        keep_for_ever: body.retention == Some(RetentionWish::Ever),
+        keep_for_ever: retention == Some(Retention::Ever),
+        keep_days: retention.and_then(Retention::days),
         mods: body.mods,
         created_by: Some("operator".to_owned()),
         ..CreateNetwork::named(&body.name, body.profile.unwrap_or(Preset::Plain))
@@ -216,4 +256,20 @@ pub(crate) async fn audit(request: OperatorRequest) -> Result<Response, Refusal>
         .map(|text| text.parse().map_err(|_| invalid_field("since", "is a time in milliseconds")));
     let (since, actor) = (since.transpose()?.unwrap_or(0), request.params.get("actor").cloned());
     Ok(answer::ok(&request.session()?.audit(since, actor).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_kept_for_ever_or_for_a_span() {
+        assert_eq!(retention("ever"), Ok(Retention::Ever));
+        for (text, days) in [("30d", 30.0), ("12h", 0.5), ("2w", 14.0), ("86400s", 1.0), ("1440m", 1.0)] {
+            assert_eq!(retention(text), Ok(Retention::Days(days)), "{text}");
+        }
+        for text in ["", "d", "0d", "30", "30x", "-1d", "1.5d", "9999999d", "für", "3 d"] {
+            assert_eq!(retention(text).unwrap_err().details.unwrap()["field"], "retention", "{text}");
+        }
+    }
 }

@@ -62,8 +62,7 @@ pub(crate) async fn unload(request: OperatorRequest) -> Result<Response, Refusal
 /// `POST …/mods/{name}/approve` {address, approved?}: lets a member serve a mod, or no longer.
 pub(crate) async fn approve(request: OperatorRequest, body: Bytes) -> Result<Response, Refusal> {
     let ApproveModBody { address, approved } = fields(&json_object(&body)?)?;
-    let on = approved.unwrap_or(true);
-    request.act(AdminOp::ApproveMod(request.named("name").to_owned(), address, on)).await
+    request.act(AdminOp::ApproveMod(request.named("name").to_owned(), address, approved)).await
 }
 
 /// `POST …/mods/order` {names, mode?}: rewrites the priorities inside one mode, all at once.

@@ -32,7 +32,7 @@ pub(crate) struct New {
     /// Thread inside the channel
     #[arg(long)]
     thread: Option<String>,
-    /// What you call it: asked for again by the same name, it is the same unit
+    /// What you call it: the same again by the same name is the same unit
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
     /// Wait for the end; exit 7 when it has not come by then

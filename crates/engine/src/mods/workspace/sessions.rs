@@ -215,13 +215,19 @@ pub(crate) fn set(
 }
 
 /// The operator's way to make a session: an unnamed one gets a name.
-pub(crate) fn open(state: &State, wish: &NewChannel, now: Clock, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
+pub(crate) fn open(
+    state: &State,
+    wish: &NewChannel,
+    by: Option<&str>,
+    now: Clock,
+    fx: &mut Effects,
+) -> Result<AdminOutcome, Fault> {
     crate::emit::is_active(state)?;
     let name = match &wish.name {
         Some(name) => channels::channel_name(name)?,
         None => channels::free_name(state, "session"),
     };
-    let by = wish.created_by.as_ref().and_then(|name| find_named(state, name));
+    let by = by.and_then(|name| find_named(state, name));
     let titled = wish.title.as_ref().is_some_and(|title| !is_default(&name, title));
     let made = channels::make(state, name, wish, (by, Maker::Operator), now, fx)?;
     began(state, &made, titled, now, fx);

@@ -7,14 +7,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// How long a network keeps its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RetentionWish {
-    /// For ever.
-    Ever,
-}
-
 /// Makes a network.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct CreateNetworkBody {
@@ -29,8 +21,9 @@ pub struct CreateNetworkBody {
     pub delivery: Option<Delivery>,
     /// When an event is promised to be kept.
     pub durability: Option<Durability>,
-    /// `ever` keeps its events for ever.
-    pub retention: Option<RetentionWish>,
+    /// How long it keeps its events: `ever`, or a span such as `30d` or `12h`.
+    #[schemars(regex(pattern = "^(ever|[0-9]{1,6}[smhdw])$"))]
+    pub retention: Option<String>,
     /// How well a member must have proved who it is, 0 to 3.
     #[schemars(range(min = 0, max = 3))]
     pub min_verification: Option<u8>,
@@ -167,7 +160,12 @@ pub struct ApproveModBody {
     #[schemars(example = &"agent:ana")]
     pub address: String,
     /// `false` takes it back.
-    pub approved: Option<bool>,
+    #[serde(default = "yes")]
+    pub approved: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Which dead letters are listed.
