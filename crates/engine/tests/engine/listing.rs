@@ -124,7 +124,7 @@ fn a_cursor_belongs_to_one_section() {
     assert_eq!(ask(json!({ "include": ["agents", "channels"], "after": "3" })), "invalid_argument");
     assert_eq!(ask(json!({ "include": ["agents"], "after": "no number" })), "invalid_argument");
     assert_eq!(ask(json!({ "include": ["agents"], "after": "4294967295" })), "ok");
-    for limit in [json!(0), json!(limits::LIST_ROWS_MAX + 1), json!("many")] {
+    for limit in [json!(0), json!(limits::LIST_ROWS_MAX + 1)] {
         assert_eq!(ask(json!({ "limit": limit })), "invalid_argument");
     }
 }
