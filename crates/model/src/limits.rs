@@ -171,7 +171,7 @@ pub const UNPROVED_BODIES_BYTES_MAX: usize = 8 << 20;
 /// Bytes of bodies under one credential that are waited for; more is `rate_limited`.
 pub const BODIES_PER_CREDENTIAL_BYTES_MAX: usize = 16 << 20;
 /// Bytes of all bodies under credentials that are waited for; more is `rate_limited`.
-pub const BODIES_BYTES_MAX: usize = 32 << 20;
+pub const BODIES_BYTES_MAX: usize = 20 << 20;
 /// Bytes one HTTP/2 stream may send ahead of whoever reads it.
 pub const STREAM_AHEAD_BYTES_MAX: u32 = 256 << 10;
 /// Bytes all streams of one HTTP/2 connection may send ahead; half as much may be the cost of small frames, which one stream alone never
