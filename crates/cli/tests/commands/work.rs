@@ -49,8 +49,8 @@ fn asked_done_and_told() {
     assert_eq!((&show["context"], &show["deadline_ms"]), (&json!("c1"), &json!(600_000)));
     assert_eq!(show["events"][0]["event"]["payload"]["content"], "please");
     node.line("work new bob again --id report --as alice").fails(5, "another work unit");
-    let again = node.line("work new bob please --id report --as alice").ok();
-    assert_eq!(again.out.trim(), id, "the same words by the same name are the same unit");
+    let again = node.line("work new bob please --as alice --context c1 --deadline 10m --id report").ok();
+    assert_eq!(again.out.trim(), id, "the same order by the same name is the same unit");
     assert!(again.err.contains("you asked for \"report\" before, it is submitted"), "{again:?}");
 
     let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
