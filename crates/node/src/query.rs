@@ -34,7 +34,7 @@ pub struct Query {
     pub pushed: bool,
     /// What the reader is asked as the server of a mod comes with its inbox.
     pub asks: bool,
-    /// Only what is in this direct room, by id; [`Network::prepare`] puts its number into the filter.
+    /// Only what is in this direct room, by id; `Session::prepare` puts its number into the filter.
     pub room: Option<String>,
 }
 
