@@ -72,3 +72,13 @@ impl ApiRequest {
         }
     }
 }
+
+/// What a body may say of who calls and where; a call has read it.
+const CALLER: [&str; 5] = ["network", "agent_name", "agent_id", "session_id", "token"];
+
+/// Takes out of a body what it says of who calls and where: the rest is what is asked for.
+pub(crate) fn take_caller(body: &mut Value) {
+    if let Some(body) = body.as_object_mut() {
+        body.retain(|name, _| !CALLER.contains(&name.as_str()));
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::auth::Call;
 use crate::conversations::listing;
-use crate::request::ApiRequest;
+use crate::request::{ApiRequest, take_caller};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -53,17 +53,11 @@ pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
     Ok(answer::ok(&call.session.works(filter(&request.params)?, limit).await?))
 }
 
-/// What a body may say of who calls and where.
-const CALLER: [&str; 5] = ["network", "agent_name", "agent_id", "session_id", "token"];
-
 /// `POST /v1/work`: asks for work, once by the caller's own name for it.
 pub(crate) async fn open(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let mut said = json_object(&body)?;
     let call = request.call_with(&said)?;
-    if let Some(said) = said.as_object_mut() {
-        // Whose it is and where was read by the call.
-        said.retain(|name, _| !CALLER.contains(&name.as_str()));
-    }
+    take_caller(&mut said);
     let order = fields(&said)?;
     Ok(answer::ok(&call.session.open_work(&order).await?))
 }

@@ -4,7 +4,7 @@
 
 use crate::api::requests::{ChangeRoleBody, ResolveTokenBody};
 use crate::auth::{self, CallRequest};
-use crate::request::ApiRequest;
+use crate::request::{ApiRequest, take_caller};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -351,9 +351,7 @@ pub(crate) async fn invite(request: ApiRequest, body: Bytes) -> Result<Response,
         call.session.act(request.client.place(), AdminOp::Noted("invite.add", None)).await?;
         return Ok(answer::ok(&call.session.network().invite(read::value(&wish, read::PAYLOAD)?).await?));
     }
-    if let Some(map) = wish.as_object_mut() {
-        ["network", "agent_name", "agent_id", "session_id", "token"].iter().for_each(|key| drop(map.remove(*key)));
-    }
+    take_caller(&mut wish);
     let event = json!({
         "type": "workspace.invitation.created", "source": call.session.caller().claimed, "target": "core", "payload": wish,
     });
