@@ -6,6 +6,7 @@
 //!
 //! Record bodies are opaque bytes: no protocol, no engine type and no async is known here.
 
+mod admin;
 mod blob;
 mod budget;
 #[doc(hidden)]
@@ -23,6 +24,7 @@ pub mod search;
 mod snapshot;
 mod store;
 
+pub use admin::{AdminChange, AdminDb, AdminEntry};
 pub use class::Class;
 pub use error::{Damage, StoreError};
 pub use local::{LocalOptions, LocalStore};
