@@ -7,7 +7,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use rialto_model::trace::{TRACEPARENT, TRACESTATE};
 use rialto_model::{ErrorCode, Fault, TraceContext};
-use rialto_node::identity::{Bearer, sha256};
+use rialto_node::identity::{Bearer, Secret, sha256};
 use rialto_node::{Caller, Node};
 use std::sync::Arc;
 
@@ -25,7 +25,6 @@ pub fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 pub fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     if let Some(value) = header_text(headers, AUTHORIZATION) {
         return match Bearer::from_authorization(value) {
-            Some(Ok(Bearer::Jwt(_))) => Err(Fault::new(ErrorCode::Unsupported, "JWTs are not offered here yet")),
             Some(Ok(bearer)) => Ok(Some(bearer.secret().sha256())),
             Some(Err(_)) | None => {
                 Err(Fault::new(ErrorCode::Unauthenticated, "Authorization must be: Bearer <token or session id>"))
@@ -33,6 +32,15 @@ pub fn bearer(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
         };
     }
     Ok(header_text(headers, WORKSPACE_TOKEN).map(sha256))
+}
+
+/// The registrar's token that a request shows as its bearer, if it is one by its shape.
+pub fn jwt(headers: &HeaderMap) -> Option<Secret> {
+    let value = header_text(headers, AUTHORIZATION).filter(|value| value.contains('.'))?;
+    match Bearer::from_authorization(value) {
+        Some(Ok(Bearer::Jwt(token))) => Some(token),
+        Some(Ok(Bearer::Issued(_) | Bearer::Opaque(_)) | Err(_)) | None => None,
+    }
 }
 
 /// The hash of what a request shows as its bearer, session or token in the URL, if it is one that `good` knows; and the header that showed

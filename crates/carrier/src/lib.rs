@@ -15,6 +15,7 @@ pub mod long_poll;
 pub mod openapi;
 pub mod operations;
 pub mod origin;
+pub mod paces;
 pub mod process;
 pub mod proxy;
 pub mod ranges;

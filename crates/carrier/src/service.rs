@@ -273,6 +273,15 @@ impl hyper::service::Service<Request<Incoming>> for HttpService {
         if cors.is_some() && is_preflight(&request) {
             return Box::pin(ready(Ok(marked(preflight_answer(&self.mounted.request_headers), cors))));
         }
+        // A registrar's token is verified before anybody asks what it proves; what came of that is with the node's identities.
+        if let Some(token) = credentials::jwt(request.headers()) {
+            let service = self.clone();
+            return Box::pin(async move {
+                service.state.node.identities().see_bearer(&token).await;
+                let holder = service.holder(&request);
+                service.pass(request, holder, client, cors).await
+            });
+        }
         let proved = self.standing.as_ref().is_some_and(Standing::is_proved);
         if request.body().is_end_stream() && proved {
             return self.route(request, BodyUse::Whole, Payer::Nobody, client, cors);
@@ -300,6 +309,11 @@ impl HttpService {
         client: Client,
         cors: Option<HeaderValue>,
     ) -> AnswerFuture {
+        // What nobody here has given out may be a guess. Good credentials never come here, so a neighbour's guesses cost nobody else.
+        let guesses = holder.is_none() && credentials::shown(request.headers(), request.uri(), |_| true).is_some();
+        if let Err(fault) = if guesses { self.state.paces.guess(&client) } else { Ok(()) } {
+            return Box::pin(ready(Ok(marked(Refusal::from(fault).into_response(), cors))));
+        }
         let purpose = self.mounted.body_use(&request);
         match self.payer(&request, holder, purpose) {
             Err(why) => Box::pin(ready(Ok(marked(why.answer(), cors)))),

@@ -1,5 +1,6 @@
 //! What all faces of a listener share: the node, what is known of the node's place in the world, and the signal to stop.
 
+use crate::paces::Paces;
 use crate::proxy::{Client, PROTO, Subnet};
 use axum::http::{HeaderMap, HeaderName, header};
 use rialto_node::{Network, Node};
@@ -21,6 +22,8 @@ pub struct ListenerSettings {
     pub open_creation: Option<bool>,
     /// Proxies whose word on who the client is counts.
     pub trusted_proxies: Vec<Subnet>,
+    /// Peers are not slowed down, whatever they ask for.
+    pub unpaced: bool,
     /// Whether the listener speaks TLS.
     pub tls: bool,
     /// The address listened on.
@@ -46,6 +49,8 @@ pub struct FaceState {
     pub settings: Arc<ListenerSettings>,
     /// Fires when the node stops: streams say goodbye.
     pub stop: CancellationToken,
+    /// How often one peer may ask for what costs others something.
+    pub paces: Arc<Paces>,
     /// Upgraded connections: whoever stops the node waits for their goodbyes.
     pub streams: TaskTracker,
 }
@@ -53,7 +58,8 @@ pub struct FaceState {
 impl FaceState {
     /// The state of the faces of one listener.
     pub fn new(node: Node, settings: ListenerSettings, stop: CancellationToken) -> FaceState {
-        FaceState { node, settings: Arc::new(settings), stop, streams: TaskTracker::new() }
+        let paces = if settings.unpaced { Paces::unbounded() } else { Paces::default() };
+        FaceState { node, settings: Arc::new(settings), stop, paces: Arc::new(paces), streams: TaskTracker::new() }
     }
 
     /// The base URL, as configured or as the caller asked for it.

@@ -2,8 +2,8 @@
 
 use crate::commands::{
     ack, audit, backup, bench, bridge, browser, channel, completions, config, dead, direct, doctor, explain, group,
-    history, inbox, invoke, man, me, member, mods, network, redact, repair, resource, restore, search, send, service,
-    session, stdio, tail, thread, tool, up, verify, who, work,
+    history, identity, inbox, invoke, man, me, member, mods, network, redact, repair, resource, restore, search, send,
+    service, session, stdio, tail, thread, tool, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -82,6 +82,9 @@ pub(crate) enum Command {
     /// Members: roles, names, who belongs to the network
     #[command(subcommand)]
     Member(member::Member),
+    /// Keys of your own, names at a registrar, and what they prove
+    #[command(subcommand)]
+    Identity(identity::Identity),
     /// Sessions of members
     #[command(subcommand)]
     Session(session::Session),

@@ -8,6 +8,7 @@
 use crate::args::Global;
 use crate::env::{self, Env};
 use crate::exit::{CliError, Exit};
+use crate::keyring::{self, Keyring};
 use crate::out::Out;
 use crate::place::{self, RunFile};
 use crate::session::{Kept, SessionFile};
@@ -81,6 +82,19 @@ impl Context {
         Ok(Node { url: run.url.clone(), token, admin, network, run: Some(run) })
     }
 
+    /// One's own keys.
+    pub(crate) fn keyring(&self) -> Result<Keyring, CliError> {
+        Keyring::of_user(&self.env).ok_or_else(|| {
+            CliError::usage("there is no folder for keys: neither HOME nor XDG_CONFIG_HOME is set")
+                .next("name one in RIALTO_IDENTITIES")
+        })
+    }
+
+    /// The node, shown nothing: for what a key proves by itself.
+    pub(crate) fn stranger(&self) -> Result<Http, CliError> {
+        self.node()?.http()
+    }
+
     /// The operator's door, for calls only the operator may make.
     pub(crate) fn operator(&self) -> Result<Http, CliError> {
         let node = self.node()?;
@@ -138,8 +152,9 @@ impl Context {
             ..JoinOptions::new(address)
         };
         let operator = node.token.is_none() && node.admin.is_some() && options.invite.is_none();
-        let mut speaker =
-            Speaker { door: node.with_credential(http), options, file, beside: !takeover && self.invite().is_none() };
+        let beside = !takeover && self.invite().is_none();
+        let keys = self.keyring().ok();
+        let mut speaker = Speaker { door: node.with_credential(http), options, file, beside, keys };
         let http = match speaker.file.read().filter(|_| !takeover) {
             Some(kept) => speaker.door.clone().with_bearer(kept.session_id.expose()),
             None => {
@@ -241,6 +256,8 @@ struct Speaker {
     file: SessionFile,
     /// What opens the door may speak for the member beside its own session.
     beside: bool,
+    /// One's own keys: a name that has one proves itself.
+    keys: Option<Keyring>,
 }
 
 impl Voice {
@@ -319,6 +336,18 @@ impl Speaker {
         self.join(stale).await
     }
 
+    /// How to join, with a signed challenge where the name has a key here.
+    async fn proved(&self) -> Result<JoinOptions, CliError> {
+        let name = self.options.address.strip_prefix("openagents:");
+        let key = match (name, &self.keys) {
+            (Some(name), Some(keys)) => keys.find(name)?,
+            (None, _) | (_, None) => None,
+        };
+        let Some(key) = key else { return Ok(self.options.clone()) };
+        let challenge = self.door.challenge(&self.options.address, key.public().algorithm().name()).await?;
+        Ok(JoinOptions { key: Some(keyring::answer(&key, &challenge)?), ..self.options.clone() })
+    }
+
     /// A session for this name: one that another command has made meanwhile, else a new one.
     async fn join(&self, stale: Option<&Secret>) -> Result<(Http, Option<String>), CliError> {
         let lock = self.file.lock()?;
@@ -328,7 +357,8 @@ impl Speaker {
         {
             return Ok((self.door.clone().with_bearer(kept.session_id.expose()), None));
         }
-        let joined = self.door.join(&self.options).await.map_err(|error| in_use(error, &self.options.address))?;
+        let joined =
+            self.door.join(&self.proved().await?).await.map_err(|error| in_use(error, &self.options.address))?;
         let told = joined.took_over.as_ref().map(|ended| {
             let with = ended.get("token").and_then(Value::as_str).map(|label| format!(", made with token {label}"));
             format!("this ended the live session of {}{}", joined.address, with.unwrap_or_default())

@@ -20,8 +20,10 @@ pub(crate) const CONFIG: &str = "RIALTO_CONFIG";
 pub(crate) const FROM_TOKEN: &str = "RIALTO_FROM_TOKEN";
 /// The credential for another network that is sent to.
 pub(crate) const TO_TOKEN: &str = "RIALTO_TO_TOKEN";
+/// The folder of one's own keys.
+pub(crate) const IDENTITIES: &str = "RIALTO_IDENTITIES";
 /// Variables that are not settings.
-pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, INVITE, DATA, NETWORK, CONFIG, FROM_TOKEN, TO_TOKEN];
+pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, INVITE, DATA, NETWORK, CONFIG, FROM_TOKEN, TO_TOKEN, IDENTITIES];
 
 /// A copy of the environment; tests make their own.
 #[derive(Debug, Clone, Default)]

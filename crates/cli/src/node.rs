@@ -3,6 +3,7 @@
 use crate::exit::CliError;
 use crate::files;
 use crate::heldlog::HeldLog;
+use crate::outward::OutwardFetch;
 use crate::place::{RunFile, RunNetwork};
 use crate::render;
 use crate::settings::Settings;
@@ -113,6 +114,8 @@ impl Running {
         let scheme = if tls { "https" } else { "http" };
         let url = settings.server.public_url.clone().unwrap_or_else(|| format!("{scheme}://{listen}"));
         node.set_base_url(&url);
+        node.identities().configure(settings.identity.of_listener(listen.ip().is_loopback()));
+        node.identities().fetch_through(Arc::new(OutwardFetch(settings.outbound.client()?)));
         let stop = CancellationToken::new();
         let listener_settings = ListenerSettings {
             public_url: settings.server.public_url.clone(),
@@ -120,6 +123,7 @@ impl Running {
             allowed_hosts: settings.server.allowed_hosts.clone(),
             open_creation: settings.workspaces.open_creation,
             trusted_proxies: settings.server.trusted_proxies.clone(),
+            unpaced: !settings.limits.paces,
             tls,
             listen: listen.to_string(),
         };

@@ -4,7 +4,7 @@ use crate::exit::CliError;
 use crate::progress::Step;
 use rialto_node::archive::{self, ArchiveError};
 use rialto_node::{repair, verify};
-use rialto_store::{LocalOptions, LocalStore, Store, StoreError};
+use rialto_store::{AdminChange, AdminDb, LocalOptions, LocalStore, Store, StoreError};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -26,6 +26,13 @@ pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> R
     let mut show = |done, total| progress(Step { done, total: Some(total), what: String::new() });
     let report = verify::verify(&store, &verify::LiveStates::new(), &mut show).map_err(|e| store_error(data, &e))?;
     store.close().map_err(|e| store_error(data, &e))?;
+    let records = data.join(rialto_node::ADMIN_DB);
+    let mut report = report;
+    if records.exists()
+        && let Err(error) = AdminDb::open(&records).and_then(|db| db.verify())
+    {
+        report.found(rialto_node::ADMIN_DB, error.to_string());
+    }
     Ok(json!(report))
 }
 
@@ -103,14 +110,20 @@ fn fill(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Valu
     let input = File::open(file).map_err(|e| CliError::file("read", file, &e))?;
     let store = LocalStore::open(data, LocalOptions::default()).map_err(|e| store_error(data, &e))?;
     let mut show = |done| progress(Step { done, total, what: String::new() });
-    let counts = archive::restore(&store, &mut BufReader::new(input), &mut show).map_err(|error| match error {
-        ArchiveError::Store(error) => store_error(data, &error),
-        ArchiveError::Io(error) => CliError::file("read", file, &error),
-        error @ (ArchiveError::Damaged(_) | ArchiveError::Newer { .. } | ArchiveError::OtherKind(_)) => {
-            let message = format!("{}: {error}", file.display());
-            CliError::internal(message).next("nothing was restored; use another backup")
-        }
-    })?;
+    let mut records = Vec::new();
+    let counts = archive::restore_with(&store, &mut records, &mut BufReader::new(input), &mut show).map_err(
+        |error| match error {
+            ArchiveError::Store(error) => store_error(data, &error),
+            ArchiveError::Io(error) => CliError::file("read", file, &error),
+            error @ (ArchiveError::Damaged(_) | ArchiveError::Newer { .. } | ArchiveError::OtherKind(_)) => {
+                let message = format!("{}: {error}", file.display());
+                CliError::internal(message).next("nothing was restored; use another backup")
+            }
+        },
+    )?;
+    let changes: Vec<AdminChange> = records.into_iter().map(AdminChange::Put).collect();
+    let saved = AdminDb::open(data.join(rialto_node::ADMIN_DB)).and_then(|db| db.change(&changes));
+    saved.map_err(|e| store_error(data, &e))?;
     store.close().map_err(|e| store_error(data, &e))?;
     Ok(json!({
         "data": data, "records": counts.records, "snapshots": counts.snapshots, "blobs": counts.blobs, "bytes": counts.bytes,

@@ -1,6 +1,7 @@
 //! Joining: what a client says of itself, and what it gets (sheet sections 1.3 and 5).
 
 use crate::backoff::Backoff;
+use crate::identity::KeyProof;
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +20,10 @@ pub struct JoinOptions {
     pub token: Option<Secret>,
     /// The code of an invitation, sent inside the join as `credentials.invite`.
     pub invite: Option<Secret>,
+    /// A challenge that was signed ([`crate::Http::challenge`]), sent inside the join as `credentials.key`.
+    pub key: Option<KeyProof>,
+    /// A token of the name's registrar, sent inside the join as `credentials.jwt`.
+    pub jwt: Option<Secret>,
     /// Whether a live session of this name may be ended; the node's rule when absent.
     pub takeover: Option<bool>,
     /// The session of an earlier join; presenting it keeps it.
@@ -68,11 +73,14 @@ impl JoinOptions {
         };
         let text = |t: &Option<String>| t.clone().map(Value::from);
         let list = |l: &Vec<String>| (!l.is_empty()).then(|| json!(l));
-        let secrets = [("token", &self.token), ("invite", &self.invite)];
-        let secrets: serde_json::Map<String, Value> = secrets
+        let secrets = [("token", &self.token), ("invite", &self.invite), ("jwt", &self.jwt)];
+        let mut secrets: serde_json::Map<String, Value> = secrets
             .into_iter()
             .filter_map(|(name, secret)| Some((name.to_owned(), json!(secret.as_ref()?.expose()))))
             .collect();
+        if let Some(proof) = &self.key {
+            secrets.insert("key".to_owned(), json!(proof));
+        }
         put("credentials", (!secrets.is_empty()).then_some(Value::Object(secrets)));
         put("takeover", self.takeover.map(Value::Bool));
         put("session_id", self.session_id.as_ref().map(|s| json!(s.expose())));

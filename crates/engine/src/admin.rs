@@ -90,6 +90,17 @@ pub enum AdminOp {
     CreateChannel(String),
     /// Takes a resource away, by its address.
     Unregister(String),
+    /// Pins a public key, as a JWK, to an agent's name, which is proved with it from then on; or takes the pin away.
+    PinKey(String, Option<Arc<str>>),
+    /// Ends what was proved for an address, up to this number, with another key than the one that is good now.
+    EndProofs {
+        /// The canonical address.
+        address: Box<str>,
+        /// Thumbprint of the key that is good.
+        good: Option<Box<str>>,
+        /// Proofs are numbered in the order in which they were verified.
+        serial: u64,
+    },
     /// Gives a workspace what of its profile it never had: the content of its `skill-md`, and mods unless they were chosen.
     ReviseProfile {
         /// Of `resource/context/skill-md`.
@@ -182,6 +193,11 @@ pub(crate) fn decide(
         AdminOp::Invite(wish, secret) => invites::by_operator(state, wish, *secret, now, fx),
         AdminOp::EndInvite(id, secret) => invites::end(state, id, *secret, now, fx),
         AdminOp::Unregister(address) => resources::withdraw(state, live, address, now, fx),
+        AdminOp::PinKey(name, key) => pin(state, name, key.clone(), fx),
+        AdminOp::EndProofs { address, good, .. } => {
+            let ended = rights::proofs_ended(state, address, good.as_deref(), fx);
+            Ok(AdminOutcome::SessionsEnded { address: Some(address.clone()), ended })
+        }
         AdminOp::ReviseProfile { skill, mods_chosen } => profile::revise(state, *skill, *mods_chosen, now, fx),
         AdminOp::Noted(..) => Ok(AdminOutcome::Noted),
         AdminOp::CreateChannel(name) => {
@@ -235,6 +251,29 @@ fn release(state: &State, name: &str, fx: &mut Effects) -> Result<AdminOutcome, 
     let name: Box<str> = if former { address.as_str().into() } else { known.ok_or_else(|| not_member(name))? };
     fx.change(Change::Released { name: name.clone() });
     Ok(AdminOutcome::Member { address: name, status: Done::Released })
+}
+
+/// Pins a key to an agent's name. Whoever has the name by anything else loses its sessions: the key decides from here on.
+fn pin(state: &State, name: &str, key: Option<Arc<str>>, fx: &mut Effects) -> Result<AdminOutcome, Fault> {
+    let address = Address::parse_in(name, &state.network)
+        .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{name:?}: {e}")))?;
+    if !matches!(address.entity(), rialto_model::address::Entity::Agent(_)) || !membership::may_be_joined(&address) {
+        let text = format!("a key is pinned to an agent's name (agent:…), and {address} is none");
+        return Err(Fault::new(ErrorCode::InvalidAddress, text));
+    }
+    if key.is_none() && !state.book.pins.contains_key(address.as_str()) {
+        return Err(Fault::new(ErrorCode::UnknownTarget, format!("no key is pinned to {address}")));
+    }
+    if key.is_some() && !state.book.pins.contains_key(address.as_str()) && state.book.pins.len() >= limits::PINS_MAX {
+        let text = format!("this network has reached its limit of {} pinned keys: take some away", limits::PINS_MAX);
+        return Err(Fault::full(Scope::Network, limits::PINS_MAX, text));
+    }
+    if let Some((id, member)) = state.member_id(address.as_str()).and_then(|id| Some((id, state.member(id)?))) {
+        rights::void(id, member.sessions.iter().map(|s| s.number).collect(), fx);
+    }
+    let status = if key.is_some() { Done::Changed } else { Done::Released };
+    fx.change(Change::Pinned { address: address.as_str().into(), key });
+    Ok(AdminOutcome::Member { address: address.as_str().into(), status })
 }
 
 fn end_sessions(state: &State, name: &str, number: Option<u64>, fx: &mut Effects) -> Result<AdminOutcome, Fault> {

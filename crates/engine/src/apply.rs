@@ -297,6 +297,13 @@ fn change(state: &mut State, change: &Change) {
         Change::SessionCapped { member, number, cap } => with_member(state, *member, |m| {
             m.sessions.iter_mut().filter(|s| s.number == *number).for_each(|s| s.cap = Some(*cap));
         }),
+        Change::SessionProved { member, number, proof } => with_member(state, *member, |m| {
+            m.sessions.iter_mut().filter(|s| s.number == *number).for_each(|s| s.proof = Some(proof.clone()));
+        }),
+        Change::Pinned { address, key } => match key {
+            Some(key) => drop(state.book.pins.insert(address.clone(), key.clone())),
+            None => drop(state.book.pins.remove(address)),
+        },
         Change::SessionsUsed { members, at } => {
             members.iter().for_each(|member| with_member(state, *member, |m| m.used_at = *at));
         }
@@ -514,7 +521,12 @@ fn settings_changed(state: &mut State, settings: &rialto_model::network::Setting
 /// The name is anybody's again who may join; a former name leads to nobody.
 fn released(state: &mut State, name: &str) {
     if let Some(id) = state.member_id(name) {
-        with_member(state, id, |m| m.hold = Hold::Nothing);
+        with_member(state, id, |m| {
+            m.hold = Hold::Nothing;
+            if m.proved.take().is_some() {
+                m.verification = 0;
+            }
+        });
     }
     state.book.former.remove(name);
 }

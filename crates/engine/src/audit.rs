@@ -150,6 +150,11 @@ pub(crate) fn entry(state: &State, op: &AdminOp, actor: Box<str>, from: Option<&
         AdminOp::CreateChannel(name) => ("channel.create", Some(name.as_str().into()), Value::Null, Value::Null),
         AdminOp::Unregister(name) => ("resource.remove", Some(name.as_str().into()), Value::Null, Value::Null),
         AdminOp::Noted(act, about) => (act, about.as_deref().map(Into::into), Value::Null, Value::Null),
+        AdminOp::PinKey(name, key) => {
+            let act = if key.is_some() { "key.pin" } else { "key.unpin" };
+            (act, Some(name.as_str().into()), Value::Null, Value::Null)
+        }
+        AdminOp::EndProofs { address, good, .. } => ("proofs.end", Some(address.clone()), Value::Null, json!(good)),
         AdminOp::ReviseProfile { .. } => ("profile.revise", None, Value::Null, Value::Null),
     };
     let short =

@@ -27,6 +27,28 @@ pub struct Session {
     /// It may do no more than this role, whatever its member may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Role>,
+    /// The proof it was made with: it ends with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<SessionProof>,
+}
+
+/// What a name was proved by: never the proof itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProvedBy {
+    /// `key`, `jwt` or `did`.
+    pub method: Box<str>,
+    /// Thumbprint of the key behind it (RFC 7638).
+    pub key: Box<str>,
+}
+
+/// The proof behind a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionProof {
+    /// What it was.
+    pub by: ProvedBy,
+    /// When it is over, wall clock: the end that its token says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<Millis>,
 }
 
 /// The invitation behind a session.

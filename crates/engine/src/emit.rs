@@ -269,7 +269,7 @@ fn sender<'s>(
     input: &Emit<'_>,
     metadata: &Metadata<'_>,
     now: Clock,
-) -> Result<(Sender, Cow<'s, str>), Fault> {
+) -> Result<(Sender, Cow<'s, str>), Stop> {
     if let Some(known) = on_stream(state, input, now)? {
         return Ok(known);
     }
@@ -293,10 +293,13 @@ fn sender<'s>(
     }
     let guest = |who: &str, known: Option<MemberId>, token: Option<String>| {
         if !(caller.capabilities.joins_by_speaking && state.book.settings.implicit_join) {
-            return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
+            return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")).into());
         }
         is_active(state)?;
-        Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), Cow::Owned(who.to_owned())))
+        Ok::<_, Stop>((
+            Sender::Guest(membership::guest(state, who, known, token, input, now)?),
+            Cow::Owned(who.to_owned()),
+        ))
     };
     let mut principal = state.principal(caller, None, now)?;
     if principal == Principal::Operator && said.is_some() {
@@ -308,7 +311,8 @@ fn sender<'s>(
             return Err(Fault::new(
                 ErrorCode::Unauthenticated,
                 "the sender of this event is not known: give its source, and show its session id as Bearer",
-            ));
+            )
+            .into());
         };
         principal = state.principal(caller, Some(who), now)?;
         if !matches!(principal, Principal::Member(_)) {
@@ -325,7 +329,8 @@ fn sender<'s>(
             Ok((Sender::Member(id), address))
         }
         Principal::Operator | Principal::Holder { .. } => {
-            Err(Fault::new(ErrorCode::NotAMember, "the operator has no address to send from: join as a member first"))
+            Err(Fault::new(ErrorCode::NotAMember, "the operator has no address to send from: join as a member first")
+                .into())
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What comes into an engine and what comes out, besides records.
 
+use crate::credential::ProvedBy;
 use crate::mods::ModConfig;
 use crate::mods::external::{Check, Checked};
 use crate::record::{EventRecord, Record};
@@ -63,6 +64,8 @@ pub struct Caller {
     pub capabilities: Capabilities,
     /// Its event's id was made from a key of the sender's by the node.
     pub keyed: bool,
+    /// What its bearer proved, where that is a token of a registrar.
+    pub proved: Option<Arc<ProvedName>>,
     /// A stream that has joined: nothing else is looked at.
     pub stream: Option<SessionRef>,
     /// The face that speaks for a member it carries, the one that is `claimed`: nothing else is looked at.
@@ -80,17 +83,32 @@ pub struct Via {
     pub level: u8,
 }
 
-/// What the proofs of a join gave.
+/// A name that somebody has proved to be its own. Proofs are verified outside of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvedName {
+    /// The canonical address.
+    pub address: Box<str>,
+    /// How well: 1 by a key, 2 by a registrar's token, 3 by a DID.
+    pub level: u8,
+    /// What it was proved by.
+    pub by: ProvedBy,
+    /// When that is over, wall clock.
+    pub ends_at: Option<Millis>,
+    /// It is a token that says for nobody in particular.
+    pub for_anybody: bool,
+    /// Proofs are numbered in the order in which they were verified: what is revoked ends those before it.
+    pub serial: u64,
+}
+
+/// What a join shows besides its caller.
 #[derive(Debug, Clone, Default)]
 pub struct Proofs {
     /// SHA-256 of every network token presented.
     pub tokens: Vec<[u8; 32]>,
     /// SHA-256 of the invitation's secret.
     pub invite: Option<[u8; 32]>,
-    /// Verification level proved.
-    pub level: u8,
-    /// A proof was presented and does not hold.
-    pub failed: Option<Fault>,
+    /// A key, a registrar's token or a DID is among its credentials: what they prove is asked for.
+    pub presented: bool,
 }
 
 /// What is known of an event id that a client chose.
@@ -235,6 +253,13 @@ pub enum Effect {
     },
     /// A mod that runs elsewhere is shown an event; nobody waits for it.
     Observe(Box<Check>),
+    /// A member says, or no longer says, where its registrar may tell others to find it.
+    Published {
+        /// Its address.
+        address: Box<str>,
+        /// It says so.
+        on: bool,
+    },
     /// A member that a face carried is no member any more.
     CarriedGone {
         /// The face.
@@ -381,6 +406,18 @@ pub enum Question {
     },
     /// What a mod that runs elsewhere says.
     Check(Box<Check>),
+    /// What the credentials of a join prove for this address. What does not hold is refused by who is asked.
+    Proofs {
+        /// The canonical address.
+        address: Box<str>,
+        /// The key that the operator has pinned to it, as a JWK.
+        pinned: Option<Arc<str>>,
+    },
+    /// Whether this address has a public key at its registrar, which then has to be proved.
+    Registered {
+        /// The canonical address.
+        address: Box<str>,
+    },
     /// The event of this id.
     Find {
         /// The id.
@@ -440,6 +477,8 @@ static NOTHING: Known = Known {
     blobs: Vec::new(),
     found: Vec::new(),
     bytes: None,
+    proved: None,
+    registered: None,
     mods: None,
     checked: Vec::new(),
 };
@@ -475,6 +514,10 @@ pub struct Known {
     pub found: Vec<(String, Option<Arc<EventRecord>>)>,
     /// Bytes of this blob, from there on.
     pub bytes: Option<(Content, u64, Arc<[u8]>)>,
+    /// What the credentials of a join prove.
+    pub proved: Option<Arc<ProvedName>>,
+    /// Whether this address has a public key at its registrar.
+    pub registered: Option<(Box<str>, bool)>,
     /// The mods the event is on its way through, once one of them was asked.
     pub mods: Option<Arc<[ModConfig]>>,
     /// What mods said.

@@ -223,6 +223,9 @@ impl Engine {
 
     /// Decides an operator's act.
     pub fn admin(&mut self, op: &AdminOp, now: Clock, effects: &mut Effects) -> Result<AdminOutcome, Fault> {
+        if let AdminOp::EndProofs { address, serial, .. } = op {
+            self.state.ended_proofs.insert(address.clone(), *serial);
+        }
         let mark = effects.mark();
         let pair = monotonic::drifted(&self.state, now);
         let result =

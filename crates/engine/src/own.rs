@@ -114,7 +114,7 @@ fn may_be_called(state: &State, by: MemberId, member: &Member, name: &str) -> Re
     if address.as_str() == member.address.as_ref() || state.book.former.get(address.as_str()) == Some(&by) {
         return Ok(());
     }
-    state.may_take(&address, None, Brings { hold: Hold::Token, proves: false, operator: false })
+    state.may_take(&address, None, Brings { hold: Hold::Token, proves: false, proved: false, operator: false })
 }
 
 /// The changes themselves, whoever wants them. Gives the address from here on.

@@ -3,7 +3,7 @@
 //! Invariant: every source is bound here; no face decides who is who.
 
 use crate::credential::{Ended, Session, Strangers};
-use crate::input::{Caller, Clock};
+use crate::input::{Caller, Clock, ProvedName};
 use crate::rights::voided;
 use crate::state::{Member, MemberId, State};
 use rialto_model::network::{Policy, SessionBinding};
@@ -61,6 +61,9 @@ impl State {
             let member = claimed.and_then(|address| self.known_as(address));
             return Ok(member.map_or(Principal::Operator, Principal::Member));
         }
+        if let Some(proved) = &caller.proved {
+            return self.proved_member(proved, claimed, now);
+        }
         let Some(bearer) = &caller.bearer else { return self.unproved(claimed) };
         if let Some(found) = self.sessions.get(bearer) {
             return self.own_session(*found, claimed, now);
@@ -91,6 +94,39 @@ impl State {
             ErrorCode::InvalidToken,
             "the token or session is not valid here: it is unknown, revoked or expired; join again, or ask for a new token",
         ))
+    }
+
+    /// Whether a bearer's proof still holds: its time is not over, and it was not revoked.
+    pub(crate) fn holds(&self, proved: &ProvedName, now: Clock) -> Result<(), Fault> {
+        if proved.ends_at.is_some_and(|end| end <= now.wall) {
+            let text = "the bearer's token has expired: get another one from its registrar";
+            return Err(Fault::new(ErrorCode::SessionExpired, text));
+        }
+        if self.ended_proofs.get(&proved.address).is_some_and(|last| proved.serial <= *last) {
+            let text = "the bearer's token was revoked, or its key replaced: get another one from its registrar";
+            return Err(Fault::new(ErrorCode::InvalidToken, text));
+        }
+        Ok(())
+    }
+
+    /// Whoever shows a registrar's token speaks as the member whose name it proves, beside its sessions, if that member has proved it too.
+    fn proved_member(&self, proved: &ProvedName, claimed: Option<&str>, now: Clock) -> Result<Principal, Fault> {
+        self.holds(proved, now)?;
+        if self.book.settings.require_audience && proved.for_anybody {
+            let text = "this network takes only tokens that are made for it: ask the registrar for one with its id as audience";
+            return Err(Fault::new(ErrorCode::VerificationFailed, text));
+        }
+        let found = self.member_id(&proved.address).and_then(|id| Some((id, self.member(id)?)));
+        match found.filter(|(_, m)| !m.removed && m.via.is_none() && m.proved.is_some()) {
+            Some((id, member)) if claimed.is_some_and(|claimed| self.known_as(claimed) != Some(id)) => {
+                let text = format!("this token proves {}, not the address given: leave that out", member.address);
+                Err(Fault::new(ErrorCode::SourceMismatch, text).field("source"))
+            }
+            Some((id, _)) => Ok(Principal::Member(id)),
+            None => {
+                Err(Fault::new(ErrorCode::NotAMember, format!("{} is not a member here: join first", proved.address)))
+            }
+        }
     }
 
     /// A face speaks for the members it carries, and for nobody else.

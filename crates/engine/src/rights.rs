@@ -43,8 +43,10 @@ fn taken(address: &str, how: &str) -> Fault {
 pub(crate) struct Brings {
     /// The strongest credential.
     pub(crate) hold: Hold,
-    /// It proves that this very name is the joiner's.
+    /// It proves that this very name is the joiner's, by the operator's word: a token or an invitation for it.
     pub(crate) proves: bool,
+    /// It proves the name by a key, a registrar's token or a DID.
+    pub(crate) proved: bool,
     /// The operator speaks.
     pub(crate) operator: bool,
 }
@@ -78,11 +80,12 @@ impl State {
         }
         let bug = crate::bugs::on("weaker credential takes a name");
         if let Some(member) = known.filter(|_| !bug) {
-            if self.is_owned(member) {
+            // A proof takes what was proved before, and what nobody owns; not what was given to somebody else.
+            if self.is_owned(member) && !(brings.proved && member.proved.is_some()) {
                 return Err(taken(
                     name,
-                    "it belongs to who has it: show its session id or a token for this name, or have the operator release it \
-                     (rialto member release)",
+                    "it belongs to who has it: show its session id, what it was proved with or a token for this name, or have the \
+                     operator release it (rialto member release)",
                 ));
             }
             if brings.hold < member.hold {
@@ -193,6 +196,10 @@ impl State {
 
     /// Why a session is no good any more, if what it was made with has expired. What was revoked ends sessions itself.
     pub(crate) fn expired_credential(&self, member: &Member, session: &Session, now: Clock) -> Option<Fault> {
+        if session.proof.as_ref().and_then(|proof| proof.ends_at).is_some_and(|end| end <= now.wall) {
+            let text = "the token that this session was made with has expired: get another one and join again";
+            return Some(Fault::new(ErrorCode::SessionExpired, text));
+        }
         let label = stands_on(member, session)?;
         let good = |t: &Token| t.label == label && t.expires_at.is_none_or(|end| now.wall < end);
         if crate::bugs::on("revoked session goes on") || self.book.tokens.iter().any(good) {
@@ -282,6 +289,8 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::DropDead(..)
         | AdminOp::Enroll(..)
         | AdminOp::CreateChannel(_)
+        | AdminOp::PinKey(..)
+        | AdminOp::EndProofs { .. }
         | AdminOp::ReviseProfile { .. } => Need::Operator,
     }
 }
@@ -323,6 +332,31 @@ pub(crate) fn token_revoked(state: &State, label: &str, fx: &mut Effects) {
 fn end_invites(state: &State, ends: impl Fn(&Invite) -> bool, fx: &mut Effects) {
     let ended = state.book.invites.iter().filter(|(_, invite)| ends(invite));
     ended.for_each(|(invitation, _)| fx.change(Change::InviteUsed { invitation: invitation.clone(), ended: true }));
+}
+
+/// What proved an address was revoked at its registrar, or its key replaced: every session that stands on another key than the one that
+/// is good now ends.
+pub(crate) fn proofs_ended(state: &State, address: &str, good: Option<&str>, fx: &mut Effects) -> Vec<u64> {
+    fx.after.push(Effect::CredentialEnded);
+    let Some((id, member)) = state.member_id(address).and_then(|id| Some((id, state.member(id)?))) else {
+        return Vec::new();
+    };
+    let bad = |s: &&Session| s.proof.as_ref().is_some_and(|proof| Some(proof.by.key.as_ref()) != good);
+    let numbers: Vec<u64> = member.sessions.iter().filter(bad).map(|s| s.number).collect();
+    void(id, numbers.clone(), fx);
+    numbers
+}
+
+/// Sessions end with the time that their proof says.
+pub(crate) fn end_expired_proofs(state: &State, now: Clock, fx: &mut Effects) {
+    for (id, member) in state.roster() {
+        let over = |s: &&Session| s.proof.as_ref().and_then(|proof| proof.ends_at).is_some_and(|end| end <= now.wall);
+        let numbers: Vec<u64> = member.sessions.iter().filter(over).map(|s| s.number).collect();
+        if !numbers.is_empty() {
+            fx.change(Change::SessionEnded { member: id, numbers: numbers.clone(), expired: true, voided: false });
+            fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionExpired });
+        }
+    }
 }
 
 /// An invitation was taken back: so is every session made with it.

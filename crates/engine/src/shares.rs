@@ -239,6 +239,8 @@ impl State {
             | AdminOp::EndInvite(..)
             | AdminOp::Noted(..)
             | AdminOp::Unregister(_)
+            | AdminOp::PinKey(..)
+            | AdminOp::EndProofs { .. }
             | AdminOp::ReviseProfile { .. } => None,
         };
         kind.map_or(Ok(()), |kind| self.has_room(kind, Maker::Nobody))

@@ -82,6 +82,7 @@ impl State {
             owed: Default::default(),
             next_owed: 0,
             facts: Default::default(),
+            pins: Default::default(),
         };
         Some(State::from_parts(book, Lists::default(), network, seed))
     }

@@ -171,6 +171,9 @@ pub struct Member {
     /// Addresses it had before, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<Box<str>>,
+    /// Its name was proved to be its own, last by this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proved: Option<crate::credential::ProvedBy>,
     /// The face that carries it: it lives elsewhere, and has no session here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<FaceName>,
@@ -434,6 +437,9 @@ pub struct Book {
     /// Small durable facts, by the face they are of.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<FaceName, Facts>,
+    /// Public keys that the operator has pinned to addresses, as JWKs: these are proved with their key, or not at all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<Box<str>, std::sync::Arc<str>>,
     /// Number of the next owed emit; 0 as long as there never was one.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub next_owed: u64,
@@ -546,6 +552,10 @@ pub struct State {
     pub(crate) newcomer: Option<Box<Newcomer>>,
     /// Whether who shows nothing is admitted: the run of the node has the last word, not the network.
     pub strangers: Strangers,
+    /// Prefixes that a registrar is configured for: the node has the last word, not the network.
+    pub registrars: std::sync::Arc<BTreeSet<Box<str>>>,
+    /// Proofs of these addresses that were verified up to this number have ended since.
+    pub ended_proofs: BTreeMap<Box<str>, u64>,
 }
 
 impl State {
@@ -571,6 +581,8 @@ impl State {
             free_threads: BTreeSet::new(),
             deaths: book.short_lived.iter().map(|(seq, at)| (*at, *seq)).collect(),
             strangers: Strangers::default(),
+            registrars: std::sync::Arc::new(BTreeSet::from(["openagents".into()])),
+            ended_proofs: BTreeMap::new(),
             newcomer: None,
             loaded: Loaded::of(&book.mods),
             book,

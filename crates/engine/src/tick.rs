@@ -48,6 +48,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
     fall_silent(state, live, now, fx);
     server_events::presence_changes(state, live, now, fx);
     rights::end_expired_credentials(state, live, now, fx);
+    rights::end_expired_proofs(state, now, fx);
     rights::record_token_use(state, live, fx);
     end_old_sessions(state, live, now, fx);
     own::end_quiet(state, now, fx);

@@ -288,3 +288,29 @@ pub const OUTBOUND_HEADERS_MAX: usize = 64;
 pub const OUTBOUND_ANSWER_HEADERS_MAX: usize = 128;
 /// Bytes of the head of an answer from another host.
 pub const OUTBOUND_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Names of one network that a key is pinned to; more is `network_full`.
+pub const PINS_MAX: usize = 1024;
+/// Open challenges of one address; the oldest is dropped.
+pub const CHALLENGES_PER_ADDRESS_MAX: usize = 8;
+/// Open challenges of the node; the oldest are dropped.
+pub const CHALLENGES_MAX: usize = 10_000;
+/// Challenges that one peer may ask for in a second; more is `rate_limited`.
+pub const CHALLENGES_PER_SECOND_MAX: u32 = 10;
+/// Peers whose pace is known; the longest quiet are forgotten.
+pub const PACED_PEERS_MAX: usize = 10_000;
+/// Unknown credentials that one peer may show at once; more is `rate_limited`, and one more may be shown each second.
+pub const GUESSES_MAX: u32 = 60;
+/// Names of the node's own registrar, revoked ones included; more is `network_full`.
+pub const REGISTRAR_NAMES_MAX: usize = 100_000;
+/// Accounts of the node's own registrar; more is `network_full`.
+pub const REGISTRAR_ACCOUNTS_MAX: usize = 1000;
+/// Service entries of one DID; more is `invalid_argument`.
+pub const REGISTRAR_SERVICES_MAX: usize = 32;
+/// Characters of what a registered name says of itself, each: display name, bio, a tag; more is `invalid_argument`.
+pub const REGISTRAR_TEXT_CHARS_MAX: usize = 1024;
+/// Bytes of a key set, a DID document or a registrar's record that is fetched; more is `registrar_unavailable`.
+pub const IDENTITY_DOCUMENT_BYTES_MAX: usize = 64 << 10;
+/// Tokens of registrars that are known to be good without being verified again; all are forgotten when there are more.
+pub const PROVED_TOKENS_MAX: usize = 10_000;
+/// DID documents and records of other registrars that are kept for a while; all are forgotten when there are more.
+pub const RESOLVED_KEPT_MAX: usize = 1000;

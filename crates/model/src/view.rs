@@ -12,6 +12,7 @@ mod conversation;
 mod dead_letter;
 mod explanation;
 mod file;
+mod identity;
 mod invitation;
 mod member;
 mod mods;
@@ -36,6 +37,7 @@ pub use dead_letter::{
 };
 pub use explanation::{ExplainedWork, Explanation, Refused, Rung, Step, Stored, Verdicts};
 pub use file::{FileList, FileView};
+pub use identity::ChallengeView;
 pub use invitation::{InvitationIssued, InvitationList, InvitationView};
 pub use member::{MeView, MemberSessions, MemberView, MembersList, Presence, SessionView, bare_name};
 pub use mods::{ApprovedMod, ModKind, ModList, ModSetting, ModView};

@@ -8,7 +8,7 @@ pub mod network;
 use crate::task::load::LoadError;
 use rialto_engine::Record;
 use rialto_engine::record::{Change, KIND_CHANGE, VERSION};
-use rialto_store::{Batch, Class, Committed, EVENT_KIND, Flush, Lsn, Snapshot, Store, StoreError};
+use rialto_store::{AdminEntry, Batch, Class, Committed, EVENT_KIND, Flush, Lsn, Snapshot, Store, StoreError};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -21,6 +21,8 @@ const WHOLE_SNAPSHOT: u8 = 2;
 const BLOB: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const EPOCH: u8 = 5;
+/// An entry of `admin.db`.
+const ADMIN: u8 = 6;
 const END: u8 = 9;
 /// Bytes of one item at most; what may be larger comes in pieces.
 const ITEM_BYTES_MAX: u32 = 256 << 20;
@@ -89,13 +91,23 @@ fn put(out: &mut dyn Write, tag: u8, parts: &[&[u8]]) -> std::io::Result<()> {
     parts.iter().try_for_each(|part| out.write_all(part))
 }
 
-/// Writes everything that is durable now. Commits go on meanwhile; what comes later is not in it.
+/// Writes what a store holds: a node without a registrar.
 pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveError> {
+    save_with(store, &[], out)
+}
+
+/// Writes everything that is durable now: what the store holds, and the entries of `admin.db`, private keys of the registrar among them.
+/// Commits go on meanwhile; what comes later is not in it.
+pub fn save_with(store: &dyn Store, admin: &[AdminEntry], out: &mut dyn Write) -> Result<Counts, ArchiveError> {
     let mut counts = Counts::default();
     out.write_all(MAGIC)?;
     let health = store.health();
     let mut failed = None;
     put(out, EPOCH, &[&store.epoch()?.to_le_bytes()])?;
+    for AdminEntry { kind, name, value } in admin {
+        let sizes = [kind.len(), name.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes()).concat();
+        put(out, ADMIN, &[&sizes, kind.as_bytes(), name.as_bytes(), value])?;
+    }
     let partial = partial_logs(store)?;
     for log in &health.logs {
         let cut = log.durable_lsn;
@@ -254,8 +266,18 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Brings a backup back into an empty store: a new epoch, every session revoked.
+/// Brings a backup back into an empty store: a new epoch, every session revoked. What is of the registrar is passed over.
 pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Counts, ArchiveError> {
+    restore_with(store, &mut Vec::new(), input, progress)
+}
+
+/// The same, and gives the entries of `admin.db`.
+pub fn restore_with(
+    store: &dyn Store,
+    admin: &mut Vec<AdminEntry>,
+    input: &mut dyn Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Counts, ArchiveError> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic).map_err(|_| damaged("it is empty or too short"))?;
     if network::is_export(&magic) {
@@ -270,6 +292,7 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
         match item.tag {
             RECORD => back.record(&item.body)?,
             EPOCH => back.epoch(&item.body)?,
+            ADMIN => admin.push(admin_entry(&item.body)?),
             SNAPSHOT => back.snapshot_piece(&item.body)?,
             WHOLE_SNAPSHOT => back.whole_snapshot(&item.body)?,
             BLOB => back.blob(&item.body)?,
@@ -294,6 +317,18 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
         }
         progress(back.counts.bytes);
     }
+}
+
+fn admin_entry(body: &[u8]) -> Result<AdminEntry, ArchiveError> {
+    let mut parts = Parts(body);
+    let size = |n: u32| usize::try_from(n).map_err(|_| damaged("an entry of the registrar is too large"));
+    let (kind, name) = (size(parts.u32()?)?, size(parts.u32()?)?);
+    let mut text = |len| {
+        let text = std::str::from_utf8(parts.take(len)?).map(str::to_owned);
+        text.map_err(|_| damaged("an entry of the registrar has no name"))
+    };
+    let (kind, name) = (text(kind)?, text(name)?);
+    Ok(AdminEntry { kind, name, value: parts.0.to_vec() })
 }
 
 struct Back<'a> {

@@ -3,6 +3,7 @@
 //! Not here: networks of other nodes; the sender resolves those itself.
 
 use crate::budget::Accounts;
+use crate::identities::Identities;
 use crate::network::Shared;
 use rialto_model::network::Status;
 use rialto_model::{ErrorCode, Fault};
@@ -19,6 +20,8 @@ pub(crate) struct Directory {
     pub(crate) closed: AtomicBool,
     /// What is held for clients that have not read it yet.
     pub(crate) accounts: Arc<Accounts>,
+    /// Who is who.
+    pub(crate) identities: Identities,
 }
 
 impl Shared {
@@ -38,7 +41,12 @@ impl Shared {
 }
 
 impl Directory {
+    pub(crate) fn of(identities: Identities) -> Directory {
+        Directory { identities, ..Directory::default() }
+    }
+
     pub(crate) fn set_base_url(&self, url: &str) {
+        self.identities.set_base_url(url);
         *self.base_url.write().unwrap_or_else(PoisonError::into_inner) = Some(url.trim_end_matches('/').to_owned());
     }
 

@@ -129,6 +129,11 @@ impl Host {
         }
     }
 
+    /// A fresh nonce: as much chance as a secret has, and none itself.
+    pub(crate) fn nonce(&self) -> Result<String, NoEntropy> {
+        self.secret().map(|secret| secret.expose().to_owned())
+    }
+
     /// A seed for the engine's hashers; maps keep insertion order, so it changes nothing that can be seen.
     pub(crate) fn seed(&self) -> u64 {
         use std::hash::{BuildHasher, Hasher};

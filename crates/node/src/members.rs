@@ -1,14 +1,37 @@
 //! Who is in a network.
 
+use crate::network::Network;
 use crate::session::Session;
 use rialto_engine::listing::RosterFilter;
 use rialto_model::Fault;
 use rialto_model::view::MemberView;
+use std::sync::Arc;
 
 impl Session {
     /// The members that the caller may know of, in the order of joining: up to [`rialto_model::limits::LIST_ROWS_MAX`].
     pub async fn members(&self) -> Result<Vec<MemberView>, Fault> {
         let filter = RosterFilter { include: Some(vec!["agents".to_owned()]), ..RosterFilter::default() };
         Ok(self.discover(filter).await?.agents.unwrap_or_default())
+    }
+}
+
+impl Network {
+    /// Addresses with sessions that stand on a proof, and the key of each.
+    pub(crate) async fn proved_sessions(&self) -> Result<Vec<(Box<str>, Box<str>)>, Fault> {
+        self.view(|task, _| {
+            let members = task.engine.state.roster();
+            let proved = members.flat_map(|(_, member)| {
+                let keys = member.sessions.iter().filter_map(|session| session.proof.as_ref());
+                keys.map(|proof| (member.address.clone(), proof.by.key.clone()))
+            });
+            Ok(proved.collect())
+        })
+        .await
+    }
+
+    /// The key that the operator has pinned to an address.
+    pub(crate) async fn pinned_key(&self, address: &str) -> Result<Option<Arc<str>>, Fault> {
+        let address = address.to_owned();
+        self.view(move |task, _| Ok(task.engine.state.book.pins.get(address.as_str()).cloned())).await
     }
 }

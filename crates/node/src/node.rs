@@ -11,6 +11,7 @@ use crate::clock::NetworkClock;
 use crate::command::Command;
 use crate::directory::Directory;
 use crate::host::Host;
+use crate::identities::Identities;
 use crate::metrics::Counters;
 use crate::network::{Handle, Network, Shared};
 use crate::profile;
@@ -26,7 +27,7 @@ use rialto_model::error::Scope;
 use rialto_model::network::{Delivery, Durability, Policy, Preset, Settings, Token};
 use rialto_model::{ErrorCode, Fault, Millis, NetworkId, Role, limits};
 use rialto_store::search::SearchIndex;
-use rialto_store::{Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use rialto_store::{AdminDb, Batch, Class, Flush, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +54,9 @@ pub struct NodeConfig {
 const SNAPSHOT_BYTES: usize = 48 << 20;
 /// Workspaces made without a credential are counted over this long.
 const OPEN_WINDOW_MS: Millis = 60_000;
+
+/// The file of the node's registrar, in the data directory.
+pub const ADMIN_DB: &str = "admin.db";
 
 /// What a node is made of.
 #[derive(Debug, Clone)]
@@ -221,6 +225,14 @@ impl Node {
         let Parts { store, data, index, host, snapshot_bytes } = parts;
         let admin = host.secret()?;
         let blobs = Blobs::over(store.clone(), host.clone())?;
+        let records = match data.clone() {
+            None => Ok(AdminDb::in_memory()),
+            Some(dir) => {
+                let opened = host.blocking(move || AdminDb::open(dir.join(ADMIN_DB))).await;
+                opened.map_err(|_| StoreError::Closed)?
+            }
+        };
+        let identities = Identities::over(host.clone(), records);
         let node = Node {
             inner: Arc::new(Inner {
                 store: store.clone(),
@@ -241,7 +253,7 @@ impl Node {
                 snapshot_bytes,
                 blobs,
                 epoch: store.epoch()?,
-                directory: Arc::default(),
+                directory: Arc::new(Directory::of(identities)),
                 unfinished: Mutex::default(),
                 lost: RwLock::default(),
             }),
@@ -293,6 +305,7 @@ impl Node {
         for network in behind {
             profile::catch_up(&node.inner.blobs, &network).await;
         }
+        node.end_revoked_proofs().await;
         node.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(upkeep::run(node.clone())));
         if let Some(index) = index.filter(|_| !node.inner.host.is_simulated()) {
             let follower = crate::search::Follower::start(&node, index).map_err(OpenError::Thread)?;
@@ -574,6 +587,11 @@ impl Node {
         self.inner.directory.set_base_url(url);
     }
 
+    /// Who is who: registrars, challenges and proofs.
+    pub fn identities(&self) -> &Identities {
+        &self.inner.directory.identities
+    }
+
     /// All networks, in order of making.
     pub fn networks(&self) -> Vec<Network> {
         self.inner.networks.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -582,7 +600,9 @@ impl Node {
     /// Whether this hash is of a credential that somebody here has given out: the operator's secret, a network's token or a session.
     pub fn knows(&self, sha256: &[u8; 32]) -> bool {
         let networks = self.inner.networks.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_operator(sha256) || networks.iter().any(|n| n.has_token(sha256) || n.has_session(sha256))
+        self.is_operator(sha256)
+            || self.identities().knows(sha256)
+            || networks.iter().any(|n| n.has_token(sha256) || n.has_session(sha256))
     }
 
     /// Whether this is the operator's secret.

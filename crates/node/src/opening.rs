@@ -8,7 +8,7 @@ use crate::network::Network;
 use crate::node::Node;
 use crate::session::Session;
 use rialto_engine::Caller;
-use rialto_identity::Secret;
+use rialto_identity::{Bearer, Proof, Secret};
 use rialto_model::{Address, ErrorCode, Fault, NetworkId, Role, TraceContext};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,6 +32,29 @@ pub struct Credentials {
     pub session: Option<Secret>,
     /// The secret of an invitation.
     pub invitation: Option<Secret>,
+    /// What proves its name.
+    pub proofs: Vec<Proof>,
+}
+
+impl Credentials {
+    /// As the `credentials` of a join have them.
+    fn to_json(&self) -> Option<Value> {
+        let mut map = serde_json::Map::new();
+        if let Some(secret) = &self.invitation {
+            map.insert("invite".into(), secret.expose().into());
+        }
+        for proof in &self.proofs {
+            let said = match proof {
+                Proof::Key { nonce, signature } => json!({ "nonce": nonce, "signature": signature }),
+                Proof::Jwt(token) => token.expose().into(),
+                Proof::Did { did, verification_method, nonce, signature } => {
+                    json!({ "did": did, "verification_method": verification_method, "nonce": nonce, "signature": signature })
+                }
+            };
+            map.insert(proof.kind().into(), said);
+        }
+        (!map.is_empty()).then_some(Value::Object(map))
+    }
 }
 
 /// What somebody says of itself who joins.
@@ -85,9 +108,18 @@ impl Node {
         let bearer = credentials.bearer.as_ref().map(Secret::sha256);
         let network = self.network_of(network, bearer.as_ref()).ok_or_else(unknown_network)?;
         let operator = bearer.as_ref().is_some_and(|bearer| self.is_operator(bearer));
+        let token = credentials.bearer.as_ref().filter(|b| matches!(Bearer::classify(b.expose()), Ok(Bearer::Jwt(_))));
+        let proved = match token {
+            None => None,
+            Some(token) => {
+                self.identities().see_bearer(token).await;
+                self.identities().bearer(&token.sha256(), network.id()).transpose()?
+            }
+        };
         let caller = Caller {
             operator,
-            bearer: bearer.filter(|_| !operator),
+            bearer: bearer.filter(|_| !operator && proved.is_none()),
+            proved,
             session: credentials.session.as_ref().map(Secret::sha256),
             trace: trace.map(Box::new),
             ..Caller::default()
@@ -121,9 +153,8 @@ impl Node {
 impl Network {
     async fn join(&self, caller: Caller, credentials: &Credentials, hello: &Hello) -> Result<Session, Fault> {
         let mut payload = serde_json::to_value(hello).map_err(|_| Fault::from(ErrorCode::Internal))?;
-        let invitation = credentials.invitation.as_ref().map(|secret| json!({ "invite": secret.expose() }));
-        if let (Some(invitation), Some(map)) = (invitation, payload.as_object_mut()) {
-            map.insert("credentials".into(), invitation);
+        if let (Some(credentials), Some(map)) = (credentials.to_json(), payload.as_object_mut()) {
+            map.insert("credentials".into(), credentials);
         }
         let frame =
             json!({ "type": "network.agent.join", "source": hello.address, "target": "core", "payload": payload });

@@ -15,6 +15,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod group;
 pub(crate) mod history;
+pub(crate) mod identity;
 pub(crate) mod inbox;
 pub(crate) mod invoke;
 pub(crate) mod man;
@@ -59,6 +60,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Ack(ack) => wait(ack.run(cx)),
         Command::Who(who) => wait(who.run(cx)),
         Command::Member(member) => wait(member.run(cx)),
+        Command::Identity(identity) => wait(identity.run(cx)),
         Command::Session(session) => wait(session.run(cx)),
         Command::Token(token) => wait(token.run(cx)),
         Command::Audit(audit) => wait(audit.run(cx)),

@@ -42,6 +42,7 @@ pub(crate) fn markdown() -> String {
     }
     out.push_str(&mods());
     out.push_str(AGENTS);
+    out.push_str(&super::identity::doc());
     out.push_str(NETWORKS);
     for (key, default, doc) in super::elsewhere::KEYS {
         out.push_str(&format!("| `{key}` | {default} | {doc} |\n"));
@@ -107,6 +108,10 @@ fn named(name: &str) -> (&'static str, &'static str) {
         env::NETWORK => ("--network", "The network to speak to, by id or name. Without it the node's default one."),
         env::CONFIG => ("--config", "The configuration file."),
         env::FROM_TOKEN => ("--from-token", "The credential for the network that a bridge reads from."),
+        env::IDENTITIES => (
+            "",
+            "The folder of one's own keys. Without it `identities` in the user's configuration folder (`~/.config/rialto`).",
+        ),
         env::TO_TOKEN => ("--to-token", "The credential for another network that is sent to."),
         _ => ("", ""),
     }

@@ -370,6 +370,22 @@ pub(crate) const KEYS: &[Key] = &[
         set: |s, raw| raw.between_1_and(limits::MEMBERS_MAX).map(|value| s.limits.members_max = value),
     },
     Key {
+        name: "limits.paces",
+        kind: Kind::Flag,
+        default: "true",
+        example: "",
+        doc: "Slow a peer down that asks for many challenges, or shows many credentials that are not good. A good credential is never slowed down.",
+        set: |s, raw| raw.flag().map(|value| s.limits.paces = value),
+    },
+    Key {
+        name: "registrar.registration",
+        kind: Kind::Text,
+        default: "",
+        example: "\"account\"",
+        doc: "Who registers names at this node: `open` is whoever asks, `account` who shows the key of an account (`rialto identity account`). Not set, it is open on loopback listeners and takes an account elsewhere.",
+        set: |s, raw| super::identity::registration(&raw.text()?).map(|value| s.identity.registration = Some(value)),
+    },
+    Key {
         name: "outbound.allow_private_hosts",
         kind: Kind::Flag,
         default: "false",

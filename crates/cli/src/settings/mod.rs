@@ -5,6 +5,7 @@
 
 pub(crate) mod doc;
 pub(crate) mod elsewhere;
+pub(crate) mod identity;
 pub(crate) mod keys;
 pub(crate) mod mods;
 
@@ -35,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) search: Search,
     pub(crate) limits: Limits,
     pub(crate) outbound: Outward,
+    pub(crate) identity: identity::Identity,
     pub(crate) mods: Mods,
     pub(crate) agents: Vec<Agent>,
     pub(crate) networks: Vec<Elsewhere>,
@@ -136,6 +138,8 @@ pub(crate) struct Search {
 pub(crate) struct Limits {
     pub(crate) connections_max: usize,
     pub(crate) members_max: usize,
+    /// Peers are slowed down that ask for challenges or show credentials that are not good.
+    pub(crate) paces: bool,
 }
 
 /// `[outbound]`: what this node fetches from others.
@@ -183,8 +187,9 @@ impl Settings {
             workspaces: Workspaces { open_creation: None },
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
-            limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },
+            limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX, paces: true },
             outbound: Outward { allow_private_hosts: false, extra_ca_file: None },
+            identity: identity::Identity::default(),
             mods: Mods::default(),
             agents: Vec::new(),
             networks: Vec::new(),
@@ -241,6 +246,14 @@ impl Settings {
                     match Elsewhere::from_toml(name, value) {
                         Ok(network) => self.networks.push(network),
                         Err(fault) => faults.add(format!("{shown}: networks.{name}: {fault}")),
+                    }
+                }
+                continue;
+            }
+            if section == "registrars" {
+                for (prefix, value) in entries {
+                    if let Err(fault) = self.identity.add(prefix, value) {
+                        faults.add(format!("{shown}: registrars.{prefix}: {fault}"));
                     }
                 }
                 continue;

@@ -142,6 +142,8 @@ impl Drop for Running {
 pub struct Node {
     dir: TempDir,
     arguments: Vec<String>,
+    /// It slows down who shows credentials that are not good.
+    paced: bool,
     child: Option<Child>,
     /// The run file of this start.
     pub run: Value,
@@ -157,6 +159,15 @@ impl Node {
         Node::start_with(&[])
     }
 
+    /// A fresh node that slows down who shows credentials that are not good.
+    pub fn start_paced() -> Node {
+        let mut node = Node::start();
+        node.stop();
+        node.paced = true;
+        node.restart();
+        node
+    }
+
     /// A fresh node with more arguments for `up`.
     pub fn start_with(arguments: &[&str]) -> Node {
         let dir = TempDir::new().unwrap();
@@ -168,7 +179,15 @@ impl Node {
     pub fn start_in(dir: TempDir, data: &Path, arguments: &[&str]) -> Node {
         assert_eq!(data, dir.path().join("data"));
         let arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
-        let mut node = Node { dir, arguments, child: None, run: Value::Null, told: Value::Null, token: String::new() };
+        let mut node = Node {
+            dir,
+            arguments,
+            paced: false,
+            child: None,
+            run: Value::Null,
+            told: Value::Null,
+            token: String::new(),
+        };
         node.restart();
         node
     }
@@ -182,6 +201,7 @@ impl Node {
         if !self.arguments.iter().any(|a| a == "--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
+        command.env("RIALTO_LIMITS_PACES", self.paced.to_string());
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut line = String::new();

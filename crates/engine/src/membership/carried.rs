@@ -29,7 +29,7 @@ pub(super) fn admit(
         return Err(Fault::new(ErrorCode::DidRequired, "this network admits proven DIDs only"));
     }
     if *level < settings.min_verification {
-        return Err(level_fault(settings.min_verification, *level));
+        return Err(level_fault(address, settings.min_verification, *level, false));
     }
     let name = address.as_str();
     let twin = rights::twin(name).and_then(|twin| state.member_id(&twin));
@@ -49,6 +49,6 @@ pub(super) fn admit(
         }
         None => {}
     }
-    let brings = Brings { hold: Hold::Nothing, proves: false, operator: false };
-    Ok(Admission { level: *level, freed: false, invite: None, brings })
+    let brings = Brings { hold: Hold::Nothing, proves: false, proved: false, operator: false };
+    Ok(Admission { level: *level, freed: false, invite: None, brings, proved: None })
 }

@@ -3,7 +3,7 @@
 use super::admission::{Admission, admit};
 use super::join::{Wish, member_record};
 use super::{DEFAULT_CHANNEL, may_be_joined};
-use crate::input::{Clock, Emit};
+use crate::input::{Clock, Emit, Stop};
 use crate::record::{Change, Record};
 use crate::state::{Member, MemberId, State};
 use rialto_model::address::Address;
@@ -25,14 +25,14 @@ pub(crate) fn guest(
     token: Option<String>,
     input: &Emit<'_>,
     now: Clock,
-) -> Result<Guest, Fault> {
+) -> Result<Guest, Stop> {
     let parsed =
         Address::parse_in(address, &state.network).map_err(|e| Fault::new(ErrorCode::InvalidAddress, e.to_string()))?;
     if !may_be_joined(&parsed) {
-        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")));
+        return Err(Fault::new(ErrorCode::InvalidAddress, format!("nobody can join as {parsed}")).into());
     }
     let Admission { level, freed: false, brings, .. } = admit(state, input, &parsed, known, now)? else {
-        return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")));
+        return Err(Fault::new(ErrorCode::NotAMember, format!("{parsed} is not a member: join first")).into());
     };
     let old = known.and_then(|id| state.member(id));
     let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));

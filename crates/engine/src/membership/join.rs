@@ -5,7 +5,7 @@
 use super::admission::{Admission, admit, kept_session, shown_token, shows_session};
 use super::{DEFAULT_CHANNEL, check_profile, may_be_joined, remove};
 use crate::channels;
-use crate::credential::{Hold, Invited, Session};
+use crate::credential::{Hold, Invited, Session, SessionProof};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
 use crate::invites;
 use crate::mods::external::Step;
@@ -39,6 +39,8 @@ pub(super) struct Wish {
     receive: Option<Receive>,
     server_host: Option<String>,
     working_dir: Option<String>,
+    /// Its registrar may tell others that it is here.
+    publish: bool,
     /// A person's session opens another one instead of going on.
     new_session: bool,
     /// Whether a live session of the name may be ended; so it is unless it says no.
@@ -69,7 +71,7 @@ pub(crate) fn join(
     }
     let address = renamed_since(state, input, joining_address(state, input, &wish)?);
     let mut known = state.member_id(address.as_str());
-    let Admission { level, freed, invite, brings } = admit(state, input, &address, known, now)?;
+    let Admission { level, freed, invite, brings, proved } = admit(state, input, &address, known, now)?;
     if let Some((id, name)) = known.filter(|id| spares(state, live, input, &wish, *id, now)).zip(Some(&address)) {
         let since = state.member(id).and_then(|m| m.sessions.last()).map(|s| s.created_at);
         let text = format!(
@@ -134,6 +136,8 @@ pub(crate) fn join(
     };
     let lowered = crate::bugs::on("role lowered by a join") && asked.is_some();
     let via = input.caller.via.as_ref().map(|via| via.face.clone());
+    let by = proved.as_ref().map(|proved| proved.by.clone());
+    let record = Member { proved: by.or(old.and_then(|m| m.proved.clone())), ..record };
     let record = Member { granted: if lowered { Role::Observer } else { record.granted }, via, ..record };
     let role = cap.map_or(record.granted, |cap| record.granted.max(cap));
     let (session, issued) = match kept {
@@ -152,6 +156,10 @@ pub(crate) fn join(
         fx.after.push(Effect::Revoked { member: id, numbers: vec![oldest], code });
     }
     let address_text: Box<str> = address.as_str().into();
+    let proof = proved.as_ref().map(|p| SessionProof { by: p.by.clone(), ends_at: p.ends_at });
+    // What a session goes on with, or opens, ends with what that session was proved by.
+    let proof = proof.or_else(|| from.and_then(|from| from.proof.clone()));
+    let ends_at = proof.as_ref().and_then(|proof| proof.ends_at);
     fx.change(Change::Joined { member: id, record: Box::new(record) });
     if issued {
         let fresh = Session {
@@ -170,6 +178,7 @@ pub(crate) fn join(
                 }),
             },
             cap,
+            proof,
         };
         fx.change(Change::SessionIssued { member: id, session: fresh, keep_others: human });
         let taken: Vec<u64> =
@@ -177,8 +186,13 @@ pub(crate) fn join(
         if !taken.is_empty() {
             fx.after.push(Effect::Revoked { member: id, numbers: taken, code: ErrorCode::SessionRevoked });
         }
-    } else if let Some(cap) = cap.filter(|cap| current != Some(*cap)) {
-        fx.change(Change::SessionCapped { member: id, number: session.number, cap });
+    } else {
+        if let Some(cap) = cap.filter(|cap| current != Some(*cap)) {
+            fx.change(Change::SessionCapped { member: id, number: session.number, cap });
+        }
+        if let Some(proof) = proof.filter(|_| proved.is_some()) {
+            fx.change(Change::SessionProved { member: id, number: session.number, proof });
+        }
     }
     let mut seats: Vec<String> = wish.channels.unwrap_or_default();
     if state.book.settings.profile == Preset::Workspace
@@ -214,11 +228,18 @@ pub(crate) fn join(
             .then(|| Box::new(Joined { session, issued, window, resume_after, replay, batch_acks, since })),
         ..Accepted::default()
     };
-    accepted.says(json!({
+    if wish.publish {
+        fx.after.push(Effect::Published { address: address_text.clone(), on: true });
+    }
+    let mut said = json!({
         "network_id": state.book.id, "address": address_text, "agent_name": address.bare_name(), "role": role.as_str(),
         "status": "online", "verification": level, "heartbeat_ms": 30_000, "offline_after_ms": crate::presence::OFFLINE_AFTER_MS,
         "window": window, "head_id": Value::Null, "pending": pending, "took_over": took_over,
-    }));
+    });
+    if let (Some(ends_at), Some(map)) = (ends_at, said.as_object_mut()) {
+        map.insert("expires_at".into(), ends_at.into());
+    }
+    accepted.says(said);
     Ok(accepted)
 }
 
@@ -368,6 +389,7 @@ pub(super) fn member_record(
         muted: old.map(|m| m.muted.clone()).unwrap_or_default(),
         quiet_until: old.and_then(|m| m.quiet_until),
         former: old.map(|m| m.former.clone()).unwrap_or_default(),
+        proved: old.and_then(|m| m.proved.clone()),
         via: None,
     }
 }

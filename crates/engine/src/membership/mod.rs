@@ -88,6 +88,7 @@ pub(crate) fn leave(
     live.presence.remove(id);
     server_events::presence_signal(state, live, &address, role, false, now, fx);
     fx.after.push(Effect::Revoked { member: id, numbers, code: ErrorCode::SessionRevoked });
+    fx.after.push(Effect::Published { address: address.clone(), on: false });
     accepted.left = true;
     accepted.says(json!({ "address": address, "status": "offline" }));
     Ok(accepted)
@@ -105,6 +106,7 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
         fx.after.push(Effect::CarriedGone { face: face.clone(), address: member.address.clone() });
     }
     rights::member_removed(state, id, fx);
+    fx.after.push(Effect::Published { address: member.address.clone(), on: false });
     fx.change(Change::Removed { member: id });
     // Where the network's token manages, some agent always does; elsewhere the operator makes masters.
     let others = || state.roster().filter(|(other, m)| *other != id && !m.is_human() && m.via.is_none());

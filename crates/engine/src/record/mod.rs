@@ -170,6 +170,18 @@ pub enum Change {
         number: u64,
         cap: Role,
     },
+    /// A session goes on with another proof.
+    SessionProved {
+        member: MemberId,
+        number: u64,
+        proof: crate::credential::SessionProof,
+    },
+    /// A key is pinned to an address, or no longer.
+    Pinned {
+        address: Box<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<Arc<str>>,
+    },
     /// Sessions of these members were used, monotonic time.
     SessionsUsed {
         members: Vec<MemberId>,

@@ -95,6 +95,8 @@ impl Copies {
             | Change::TokenUsed { .. }
             | Change::SessionIssued { .. }
             | Change::SessionCapped { .. }
+            | Change::SessionProved { .. }
+            | Change::Pinned { .. }
             | Change::SessionsUsed { .. }
             | Change::Released { .. }
             | Change::Audited { .. }

@@ -342,6 +342,7 @@ fn observers_are_shown_what_was_committed_and_nothing_else() {
             | Effect::Signal { .. }
             | Effect::Revoked { .. }
             | Effect::CarriedGone { .. }
+            | Effect::Published { .. }
             | Effect::CloseAll { .. } => None,
         };
         world.after.iter().filter_map(shows).collect()

@@ -31,6 +31,7 @@ mod manage;
 mod mods;
 mod oracle;
 mod principals;
+mod proofs;
 mod resources;
 mod rights;
 mod routing;

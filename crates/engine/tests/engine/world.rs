@@ -1,7 +1,8 @@
 //! One network under a driven clock. Every record is encoded, decoded and applied right after it was decided; when the
 //! world ends, replay and snapshots must give the state it had.
 
-use rialto_engine::input::{Accepted, Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
+use rialto_engine::credential::ProvedBy;
+use rialto_engine::input::{Accepted, Answers, Content, Emit, Proofs, ProvedName, Question, Resume, Seen, Stop};
 use rialto_engine::mods::external::emitted::ModEvent;
 use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
 use rialto_engine::mods::{self, ModConfig};
@@ -83,6 +84,14 @@ pub(crate) struct World {
     pub(crate) asked: Vec<(String, Step, Value)>,
     /// What they send of their own.
     pub(crate) sent: Vec<(String, String)>,
+    /// What the next join proves, and how many proofs there were.
+    pub(crate) proof: Result<u8, Fault>,
+    pub(crate) proofs: u64,
+    /// The key behind proofs, and when what they prove is over.
+    pub(crate) key: &'static str,
+    pub(crate) proof_ends_at: Option<u64>,
+    /// Addresses that have a key at their registrar.
+    pub(crate) registered: Vec<&'static str>,
     issued: u32,
     fx: Effects,
 }
@@ -112,6 +121,11 @@ impl World {
             secrets: BTreeMap::new(),
             after: Vec::new(),
             careful: true,
+            proof: Ok(0),
+            proofs: 0,
+            key: "key-1",
+            proof_ends_at: None,
+            registered: Vec::new(),
             fits: true,
             blobs: BTreeMap::new(),
             fresh: "secret",
@@ -252,13 +266,13 @@ impl World {
             proofs: Proofs {
                 tokens: join.tokens.iter().map(|t| sha(t)).collect(),
                 invite: join.invite.map(sha),
-                level: join.level,
-                failed: join.failed,
+                presented: join.level > 0 || join.failed.is_some(),
             },
             fresh_session: sha(&secret),
             resume: join.resume,
             answers: Answers::default(),
         };
+        self.proof = join.failed.map_or(Ok(join.level), Err);
         let result = self.decide(emit);
         if result.is_err() {
             assert!(self.fx.records.is_empty(), "a refused join leaves nothing behind");
@@ -344,6 +358,22 @@ impl World {
                     let from = usize::try_from(offset).unwrap().min(all.len());
                     let to = usize::try_from(offset + length).unwrap().min(all.len());
                     emit.answers.bytes = Some((content, offset, all[from..to].into()));
+                }
+                Question::Proofs { address, .. } => {
+                    let level = self.proof.clone()?;
+                    self.proofs += 1;
+                    emit.answers.proved = Some(Arc::new(ProvedName {
+                        address,
+                        level,
+                        by: ProvedBy { method: "key".into(), key: self.key.into() },
+                        ends_at: self.proof_ends_at,
+                        for_anybody: false,
+                        serial: self.proofs,
+                    }));
+                }
+                Question::Registered { address } => {
+                    let known = self.registered.contains(&address.as_ref());
+                    emit.answers.registered = Some((address, known));
                 }
                 Question::Blob { sha256, .. } => {
                     let Some(known) = self.blobs.get(&sha256) else {

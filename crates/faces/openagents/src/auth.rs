@@ -123,10 +123,18 @@ impl<'a> CallRequest<'a> {
         };
         let capabilities = if compat { WORKSPACE_CLIENT } else { Capabilities::default() };
         let bearer = bearer.filter(|_| !operator);
+        // A registrar's token proves a name, where it is a good one and for this network.
+        let proved = bearer.as_ref().and_then(|hash| state.node.identities().bearer(hash, network.id()));
+        let bearer = bearer.filter(|_| proved.is_none());
         let mut caller = Caller { operator, bearer, session, capabilities, trace: trace(headers), ..Caller::default() };
         // Who joins may show the network's token among its proofs.
         let proof = body.pointer("/credentials/token").and_then(Value::as_str).map(sha256);
         let hidden = network.is_hidden_from(&caller) && !proof.is_some_and(|hash| network.has_token(&hash));
+        caller.proved = match proved {
+            Some(Err(_)) if hidden => return Err(no_network()),
+            Some(proved) => Some(proved?),
+            None => None,
+        };
         if let Some(text) = claimed {
             let address = NetworkId::parse(network.id()).and_then(|own| Address::parse_in(&text, &own));
             caller.claimed = match address {

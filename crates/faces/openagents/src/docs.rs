@@ -64,7 +64,7 @@ pub(crate) async fn well_known(State(state): State<FaceState>, headers: HeaderMa
             { "type": "http", "url": format!("{base}/v1") }, { "type": "sse", "url": format!("{base}/v1/events/stream") },
             { "type": "websocket", "url": format!("{ws}/ws") }, { "type": "grpc", "url": format!("grpc://{host}") },
         ],
-        "auth": { "methods": ["token", "session"] },
+        "auth": { "methods": ["token", "session", "key", "jwt", "did", "invite"] },
         "capabilities": [
             "network.agent", "network.channel", "network.events", "network.resource", "work",
             "workspace.invitation", "workspace.message", "workspace.session",

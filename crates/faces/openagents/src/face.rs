@@ -1,7 +1,7 @@
 //! The face as it is mounted on a listener.
 
 use crate::auth::CallRequest;
-use crate::{docs, events, grpc, ops};
+use crate::{docs, events, grpc, ops, registrar};
 use axum::Router;
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Request, Uri};
@@ -39,7 +39,8 @@ impl Face for OpenAgents {
     }
 
     fn well_known(&self) -> Router {
-        routes(docs::OPS, docs::HANDLERS).with_state(self.state.as_ref().clone())
+        let registrar = routes(registrar::OPS, registrar::HANDLERS);
+        routes(docs::OPS, docs::HANDLERS).merge(registrar).with_state(self.state.as_ref().clone())
     }
 
     fn grpc(&self, services: &mut GrpcServices) {
@@ -47,7 +48,7 @@ impl Face for OpenAgents {
     }
 
     fn openapi(&self) -> ApiPart {
-        let all: Vec<_> = ops::OPS.iter().chain(docs::OPS).copied().collect();
+        let all: Vec<_> = ops::OPS.iter().chain(docs::OPS).chain(registrar::OPS).copied().collect();
         ApiPart::of(&all)
     }
 

@@ -18,6 +18,7 @@ mod events;
 mod face;
 mod files;
 mod members;
+pub mod registrar;
 mod request;
 mod resources;
 mod sse;

@@ -201,6 +201,7 @@ pub(crate) struct ReachableProfile {
     #[serde(flatten)]
     profile: ProfileView,
     transports: Value,
+    registrar: Value,
 }
 
 pub(crate) async fn reachable_profile(
@@ -209,6 +210,8 @@ pub(crate) async fn reachable_profile(
     headers: &HeaderMap,
 ) -> Result<ReachableProfile, Refusal> {
     let network = call.session.network();
-    let transports = crate::docs::transports(&state.base_url(headers), network.id());
-    Ok(ReachableProfile { profile: call.session.profile().await?, transports })
+    let base = state.base_url(headers);
+    let (transports, registrar) =
+        (crate::docs::transports(&base, network.id()), crate::registrar::of_profile(state, &base));
+    Ok(ReachableProfile { profile: call.session.profile().await?, transports, registrar })
 }

@@ -2,8 +2,9 @@
 
 use crate::api::answers::*;
 use crate::api::queries::*;
+use crate::api::registrar::ChallengeBody;
 use crate::api::requests::*;
-use crate::{conversations, docs, events, files, members, resources, sse, work, workspaces, ws};
+use crate::{conversations, docs, events, files, members, registrar, resources, sse, work, workspaces, ws};
 use rialto_carrier::FaceState;
 use rialto_carrier::describe::{
     AnyBytes, Data, EndingStream, EventStream, Form, Json, KeptBytes, KeptBytesOr, NoBody, NoQuery, OneOrMany, Plain,
@@ -11,8 +12,8 @@ use rialto_carrier::describe::{
 };
 use rialto_model::ErrorCode;
 use rialto_model::view::{
-    AnalyticsView, ChannelList, ConversationList, Explanation, InvitationList, MeView, ResourceList, ResourceView,
-    RoomList, RoomView, Roster, ThreadList, ThreadView, WorkList, WorkView,
+    AnalyticsView, ChallengeView, ChannelList, ConversationList, Explanation, InvitationList, MeView, ResourceList,
+    ResourceView, RoomList, RoomView, Roster, ThreadList, ThreadView, WorkList, WorkView,
 };
 use rialto_model::work::{OpenedWork, WorkOrder};
 
@@ -67,11 +68,28 @@ const CREATE: &[ErrorCode] = &[
 /// Refusals of who manages a workspace.
 const ACT: &[ErrorCode] =
     &[ErrorCode::UnknownTarget, ErrorCode::AlreadyExists, ErrorCode::NetworkFull, ErrorCode::NetworkArchived];
+/// Refusals of who wants a challenge.
+const CHALLENGE: &[ErrorCode] = &[
+    ErrorCode::Unauthenticated,
+    ErrorCode::InvalidToken,
+    ErrorCode::InvalidAddress,
+    ErrorCode::Unsupported,
+    ErrorCode::NetworkNotFound,
+    ErrorCode::UnknownRegistrar,
+    ErrorCode::VerificationFailed,
+    ErrorCode::RegistrarUnavailable,
+    ErrorCode::StorageUnavailable,
+];
 /// Refusals of who joins.
 const JOIN: &[ErrorCode] = &[
     ErrorCode::InvalidPayload,
     ErrorCode::SourceMismatch,
     ErrorCode::VerificationRequired,
+    ErrorCode::VerificationFailed,
+    ErrorCode::ChallengeExpired,
+    ErrorCode::DidRequired,
+    ErrorCode::UnknownRegistrar,
+    ErrorCode::RegistrarUnavailable,
     ErrorCode::InviteRequired,
     ErrorCode::InviteInvalid,
     ErrorCode::UnknownTarget,
@@ -118,6 +136,7 @@ const SEND: &[ErrorCode] = &[
 rialto_carrier::operations! {
     for FaceState;
     post "/v1/join" "join" Network scoped (NetworkQuery, Json<JoinBody>) -> Data<JoinedNetwork>, JOIN, members::join, "Join a network and get a session";
+    post "/v1/challenge" "challenge" Public scoped (NetworkQuery, Json<ChallengeBody>) -> Data<ChallengeView>, CHALLENGE, registrar::join_challenge, "A challenge to prove the name that one joins under";
     post "/v1/leave" "leave" Network scoped (NetworkQuery, Json<LeaveBody>) -> Data<LeftNetwork>, SEND, members::leave, "Leave: offline, nothing new is queued";
     post "/v1/heartbeat" "heartbeat" Network scoped (NetworkQuery, Json<CallerBody>) -> Data<HeartbeatSeen>, &[], members::heartbeat, "Stay online";
     post "/v1/remove" "remove" Network scoped (NetworkQuery, Json<RemoveBody>) -> Data<RemovedMember>, SEND, members::remove, "Remove a member";

@@ -261,10 +261,11 @@ pub(crate) async fn backup(request: crate::request::OperatorRequest) -> Result<R
         let noted = rialto_node::AdminOp::Noted("node.backup", None);
         network.session(&request.caller).act(request.client.place(), noted).await?;
     }
+    let records = node.identities().entries_to_save()?;
     let body = piped(move |pipe| {
         // The books are read first and the content they name last.
         let _content_stays = node.blobs().hold();
-        rialto_node::archive::save(node.store().as_ref(), pipe).map(|_| ()).map_err(|e| e.to_string())
+        rialto_node::archive::save_with(node.store().as_ref(), &records, pipe).map(|_| ()).map_err(|e| e.to_string())
     });
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
@@ -277,6 +278,7 @@ pub(crate) async fn verify(State(state): State<FaceState>, headers: HeaderMap) -
         live.insert(network.number(), network.state_hash().await?);
     }
     let store = state.node.store().clone();
+    let identities = state.node.identities().clone();
     let body = piped(move |pipe| {
         use std::io::Write;
         let mut told = 0;
@@ -287,7 +289,10 @@ pub(crate) async fn verify(State(state): State<FaceState>, headers: HeaderMap) -
                 let _ = pipe.flush();
             }
         });
-        let report = report.map_err(|e| e.to_string())?;
+        let mut report = report.map_err(|e| e.to_string())?;
+        if let Some(what) = identities.verify_records() {
+            report.found(rialto_node::ADMIN_DB, what);
+        }
         writeln!(pipe, "{}", json!({ "report": report })).map_err(|e| e.to_string())
     });
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())

@@ -82,6 +82,14 @@ pub struct VerificationReport {
     pub written_off: Vec<String>,
 }
 
+impl VerificationReport {
+    /// Adds what is wrong with a file.
+    pub fn found(&mut self, file: &str, what: String) {
+        self.ok = false;
+        self.problems.push(Problem { file: Some(file.to_owned()), what, ..Problem::default() });
+    }
+}
+
 /// A place of the log that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DamagedPlace {

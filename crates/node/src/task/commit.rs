@@ -335,6 +335,9 @@ impl Task {
             Effect::CredentialEnded => {
                 let _ = self.head.send(self.committed);
             }
+            Effect::Published { address, on } => {
+                self.shared.directory.identities.publish(&self.shared.id, &address, on);
+            }
             Effect::CarriedGone { face, address } => self.sessions.carried.gone(&face, &address),
             Effect::CloseAll { code } => self.sessions.close_all(code),
             Effect::Observe(check) => self.observe(&check),

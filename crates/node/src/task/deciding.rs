@@ -18,6 +18,7 @@ mod questions;
 use super::acks::Sought;
 use super::{Opened, Task, Then};
 use crate::command::{Answered, Reply};
+use crate::identities::wants_challenge;
 use crate::metrics::{Counters, ModOutcome};
 use crate::texts::Texts;
 use deferred::{EventSource, PendingCheck, Resolution};
@@ -127,6 +128,8 @@ pub(super) enum Deferral {
     Ask(EventSource, Box<Question>, Answers),
     /// An ack names old events, which have to be found first.
     LookUp(MemberId, Sought),
+    /// It is refused, with a challenge to answer, which has to be made first.
+    Challenge(EventSource, Fault),
 }
 
 impl Task {
@@ -246,6 +249,12 @@ impl Task {
         };
         let refused = match decided {
             Ok(answered) => return Ok(answered),
+            Err(Stop::Refused(fault)) if event.kind == EventType::AgentJoin && wants_challenge(&fault) => {
+                match self.source(&event, now) {
+                    Ok(source @ EventSource::Guest(_)) => return Err(Box::new(Deferral::Challenge(source, fault))),
+                    Ok(EventSource::Member(_) | EventSource::Mod(_)) | Err(_) => fault,
+                }
+            }
             Err(Stop::Refused(fault)) => fault,
             Err(Stop::Ask(question)) => match self.source(&event, now) {
                 Ok(source) => return Err(Box::new(Deferral::Ask(source, question, answers))),
@@ -295,7 +304,7 @@ impl Task {
     fn defer(&mut self, mut batch: EventBatch, deferral: Deferral, now: Clock) {
         let room = match &deferral {
             Deferral::Behind(source) => self.deferred.has_room_behind(source, &batch),
-            Deferral::Ask(..) | Deferral::LookUp(..) => self.deferred.has_room(&batch),
+            Deferral::Ask(..) | Deferral::LookUp(..) | Deferral::Challenge(..) => self.deferred.has_room(&batch),
         };
         if let Err(fault) = room {
             return self.refuse_batch(batch, &fault);
@@ -309,6 +318,11 @@ impl Task {
                 batch.answers = answers;
                 self.owe(&mut batch);
                 self.ask(source, batch, *question, now);
+            }
+            Deferral::Challenge(source, fault) => {
+                let EventSource::Guest(address) = source.clone() else { return self.refuse_batch(batch, &fault) };
+                let ticket = self.deferred.wait(source, batch, questions::looked_up_until(now));
+                self.make_challenge(ticket, address, fault);
             }
             Deferral::LookUp(member, sought) => {
                 let ticket = self.deferred.wait(EventSource::Member(member), batch, questions::looked_up_until(now));
@@ -349,6 +363,7 @@ impl Task {
             Resolution::Output(resource, version, fits) => batch.answers.output = Some(((resource, version), fits)),
             Resolution::Content(base, content) => batch.answers.content = Some((base, content)),
             Resolution::Bytes(content, offset, bytes) => batch.answers.bytes = Some((content, offset, bytes)),
+            Resolution::Proved(proved) => batch.answers.proved = Some(proved),
             Resolution::Verdict(outcome) => {
                 if let Some(PendingCheck { check, since }) = asked {
                     self.count_outcome(&check.name, &outcome, now.steady.saturating_sub(since));

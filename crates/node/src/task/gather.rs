@@ -56,6 +56,7 @@ impl Task {
         }
         self.open.events.reserve(events);
         self.engine.state.strangers = self.shared.strangers();
+        self.engine.state.registrars = self.shared.directory.identities.prefixes();
         let now = self.clock.now();
         // Acks and reads first: they are short and free windows.
         others.into_iter().for_each(|command| self.other(command, now));

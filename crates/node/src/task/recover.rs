@@ -197,6 +197,7 @@ impl Task {
             }
             if reads && only_reads(&command) {
                 self.engine.state.strangers = self.shared.strangers();
+                self.engine.state.registrars = self.shared.directory.identities.prefixes();
                 let now = self.clock.now();
                 self.other(command, now);
                 continue;

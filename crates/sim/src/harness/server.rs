@@ -115,6 +115,7 @@ impl Server {
 
     fn command_of(program: &Path, data: &Path) -> Command {
         let mut command = clean(program);
+        command.env("RIALTO_LIMITS_PACES", "false");
         command.args(["up", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data"]).arg(data);
         // Nobody's own configuration counts here.
         command.env("XDG_CONFIG_HOME", data.with_extension("no-configuration"));

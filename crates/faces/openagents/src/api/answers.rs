@@ -199,6 +199,9 @@ pub struct JoinedNetwork {
     pub head_id: Option<String>,
     /// Deliveries that wait for it.
     pub pending: u64,
+    /// When the session ends with what proved it, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
     /// The session of the same name that it ended, if one was there.
     pub took_over: Option<TookOver>,
     /// The credential of its calls, if a new session was made; shown this once.
@@ -286,6 +289,18 @@ pub struct NetworkProfile {
     pub onm_version: String,
     /// How it is reached.
     pub transports: Vec<TransportView>,
+    /// Where names are registered, and the keys of its tokens.
+    pub registrar: RegistrarPlaceView,
+}
+
+/// The node's own registrar.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "RegistrarPlace")]
+pub struct RegistrarPlaceView {
+    /// What its tokens say as `iss`.
+    pub issuer: String,
+    /// Where its keys are.
+    pub jwks: String,
 }
 
 /// An event of a work unit.

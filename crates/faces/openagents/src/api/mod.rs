@@ -5,4 +5,5 @@
 pub mod answers;
 pub mod frames;
 pub mod queries;
+pub mod registrar;
 pub mod requests;

@@ -44,8 +44,38 @@ pub enum AckWish {
 /// What proves who joins.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct JoinProofs {
-    /// A token of the network, or the code of an invitation.
+    /// A token of the network.
     pub token: Option<String>,
+    /// The code of an invitation.
+    pub invite: Option<String>,
+    /// A challenge, signed with the key of the name (level 1).
+    pub key: Option<KeyProofBody>,
+    /// A token of the name's registrar (level 2).
+    pub jwt: Option<String>,
+    /// A DID, with a challenge signed by one of its keys (level 3).
+    pub did: Option<DidProofBody>,
+}
+
+/// A challenge that was signed.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct KeyProofBody {
+    /// The challenge.
+    pub nonce: String,
+    /// Its bytes, signed, in base64.
+    pub signature: String,
+}
+
+/// A DID with its proof.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct DidProofBody {
+    /// The DID.
+    pub did: String,
+    /// Which of its keys signed; each is tried if it does not say.
+    pub verification_method: Option<String>,
+    /// The challenge.
+    pub nonce: String,
+    /// Its bytes, signed, in base64.
+    pub signature: String,
 }
 
 /// Who joins, and how.
@@ -58,6 +88,8 @@ pub struct JoinPayload {
     pub credentials: Option<JoinProofs>,
     /// `observer` to do no more than read.
     pub role: Option<String>,
+    /// The registrar may tell others that it is here.
+    pub publish: Option<bool>,
     /// What kind of agent it is.
     pub agent_type: Option<String>,
     /// What it is for.

@@ -7,7 +7,7 @@
 use super::mod_events::Emitter;
 use super::{EventBatch, planted};
 use crate::command::Reply;
-use rialto_engine::input::Content;
+use rialto_engine::input::{Content, ProvedName};
 use rialto_engine::mods::Runs;
 use rialto_engine::mods::external::{Check, Outcome};
 use rialto_engine::{AckRequest, MemberId};
@@ -44,6 +44,8 @@ pub(in crate::task) enum Resolution {
     Content(Option<Content>, Content),
     /// Bytes of a blob.
     Bytes(Content, u64, Arc<[u8]>),
+    /// What the credentials of a join prove.
+    Proved(Arc<ProvedName>),
     /// What came of asking a mod.
     Verdict(Outcome),
     /// Events that an ack of this member names; what the member sent after it may wait.

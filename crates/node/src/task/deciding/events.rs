@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Resume, Seen, Stop};
 use rialto_engine::mods::external::Chain;
 use rialto_engine::{AckRequest, Caller, Clock, Principal};
-use rialto_identity::{Secret, sha256};
+use rialto_identity::{JoinCredentials, Secret, sha256};
 use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Visibility, limits};
 use serde_json::Value;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Task {
             envelope,
             received: received_hash(envelope, event.text),
             seen,
-            proofs: join.as_ref().map(|join| proofs(&join.payload)).unwrap_or_default(),
+            proofs: join.as_ref().map(|join| proofs(&join.payload)).transpose()?.unwrap_or_default(),
             fresh_session: secret.as_ref().map_or([0; 32], Secret::sha256),
             resume: self.resume_point(join.as_ref().and_then(|join| join.text("resume_after")))?,
             answers: std::mem::take(answers),
@@ -345,28 +345,16 @@ fn received_hash(envelope: &Envelope<'_>, text: &str) -> u128 {
     if envelope.id.is_some() { xxhash_rust::xxh3::xxh3_128(text.as_bytes()) } else { 0 }
 }
 
-/// Tokens and proofs of a join payload: `credentials` as an object or as plain text, and compat's `token`.
-fn proofs(payload: &Value) -> Proofs {
-    let mut out = Proofs::default();
-    let mut token = |value: Option<&Value>| {
-        if let Some(text) = value.and_then(Value::as_str) {
-            out.tokens.push(sha256(text));
-        }
-    };
-    token(payload.get("token"));
-    let credentials = payload.get("credentials");
-    match credentials {
-        Some(text @ Value::String(_)) => token(Some(text)),
-        Some(Value::Object(map)) => {
-            token(map.get("token"));
-            out.invite = map.get("invite").and_then(Value::as_str).map(sha256);
-            let unsupported = ["key", "jwt", "did"].into_iter().find(|k| map.get(*k).is_some_and(|v| !v.is_null()));
-            if let Some(kind) = unsupported {
-                out.failed =
-                    Some(Fault::new(ErrorCode::Unsupported, format!("proof by {kind} is not offered here yet")));
-            }
-        }
-        _ => {}
-    }
-    out
+/// The credentials of a join payload: `credentials` as an object or as plain text.
+pub(super) fn credentials(payload: &Value) -> Result<JoinCredentials, Fault> {
+    let read = JoinCredentials::read(payload.get("credentials"));
+    read.map_err(|error| Fault::new(ErrorCode::InvalidPayload, error.to_string()).field("credentials"))
+}
+
+/// What a join shows, with compat's `token`. What it proves is found out when the engine asks.
+fn proofs(payload: &Value) -> Result<Proofs, Fault> {
+    let JoinCredentials { token, invite, proofs } = credentials(payload)?;
+    let plain = payload.get("token").and_then(Value::as_str).map(sha256);
+    let tokens = plain.into_iter().chain(token.as_ref().map(Secret::sha256)).collect();
+    Ok(Proofs { tokens, invite: invite.as_ref().map(Secret::sha256), presented: !proofs.is_empty() })
 }

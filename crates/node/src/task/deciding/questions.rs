@@ -3,11 +3,13 @@
 use super::deferred::{EventSource, PendingCheck, Resolution, Waiting};
 use super::{EventBatch, Task, planted};
 use crate::blobs::{BlobError, Blobs, Staging};
+use crate::identities::{Identities, with_challenge};
 use crate::schema::{Schema, Validators};
 use rialto_engine::Clock;
-use rialto_engine::input::{Answers, Content, Question, Stop};
+use rialto_engine::input::{Answers, Content, ProvedName, Question, Stop};
 use rialto_engine::mods::external::{Checked, Outcome};
-use rialto_model::{Envelope, ErrorCode, Fault, Millis};
+use rialto_model::{Address, Envelope, ErrorCode, Fault, Millis};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// How long storing or reading content may take.
@@ -77,9 +79,14 @@ impl Task {
                 let record = self.find(&id)?;
                 answers.found.push((id, record));
             }
+            Question::Registered { address } => {
+                let known = self.shared.directory.identities.has_key(&address);
+                answers.registered = Some((address, known));
+            }
             question @ (Question::Input { .. }
             | Question::Output { .. }
             | Question::Content { .. }
+            | Question::Proofs { .. }
             | Question::Bytes { .. }) => return Err(Stop::Ask(Box::new(question))),
         }
         Ok(())
@@ -95,6 +102,8 @@ impl Task {
             | Question::Content { .. }
             | Question::Find { .. }
             | Question::Bytes { .. }
+            | Question::Proofs { .. }
+            | Question::Registered { .. }
             | Question::Blob { .. }) => {
                 let frame = batch.texts.get(batch.next).map(<[u8]>::to_vec).unwrap_or_default();
                 let ticket = self.deferred.wait(source, batch, looked_up_until(now));
@@ -114,11 +123,29 @@ impl Task {
         }
     }
 
+    /// Has a challenge made for somebody whose join is refused for want of a proof.
+    pub(super) fn make_challenge(&self, ticket: u64, address: Box<str>, fault: Fault) {
+        let (identities, resolver) = (self.shared.directory.identities.clone(), self.deferred.resolver());
+        let (id, pinned) = (self.shared.id.clone(), self.engine.state.book.pins.get(&address).cloned());
+        tokio::spawn(async move {
+            let challenge = match Address::parse(&address) {
+                Ok(address) => identities.challenge(&id, &address, pinned.as_deref(), None).await.ok(),
+                Err(_) => None,
+            };
+            let fault = match challenge {
+                Some(challenge) => with_challenge(fault, &challenge),
+                None => fault,
+            };
+            let _ = resolver.send((ticket, Resolution::Refused(fault))).await;
+        });
+    }
+
     /// Has a question answered away from the task.
     fn find_out(&self, ticket: u64, question: Question, frame: Vec<u8>) {
         let (blobs, validators, host) = (self.blobs.clone(), self.validators.clone(), self.host.clone());
         let quota = self.engine.state.book.settings.blob_bytes_max;
         let (network, resolver) = (self.shared.number, self.deferred.resolver());
+        let (identities, id) = (self.shared.directory.identities.clone(), self.shared.id.clone());
         tokio::spawn(async move {
             let answer = match question {
                 Question::Input { resource, version, schema, payload } => {
@@ -146,13 +173,37 @@ impl Task {
                     Ok(bytes) => Resolution::Bytes(content, offset, bytes.into()),
                     Err(error) => Resolution::Refused(error.into()),
                 },
-                Question::Check(_) | Question::Schema { .. } | Question::Blob { .. } | Question::Find { .. } => {
-                    Resolution::Refused(ErrorCode::Internal.into())
+                Question::Proofs { address, pinned } => {
+                    match prove(&identities, &id, &address, pinned.as_deref(), &frame).await {
+                        Ok(proved) => Resolution::Proved(proved),
+                        Err(fault) => Resolution::Refused(fault),
+                    }
                 }
+                Question::Check(_)
+                | Question::Schema { .. }
+                | Question::Blob { .. }
+                | Question::Registered { .. }
+                | Question::Find { .. } => Resolution::Refused(ErrorCode::Internal.into()),
             };
             let _ = resolver.send((ticket, answer)).await;
         });
     }
+}
+
+/// What the credentials of a join prove for an address.
+async fn prove(
+    identities: &Identities,
+    network: &str,
+    address: &str,
+    pinned: Option<&str>,
+    frame: &[u8],
+) -> Result<Arc<ProvedName>, Fault> {
+    let text = std::str::from_utf8(frame).unwrap_or_default();
+    let envelope = Envelope::parse(text).map_err(|u| u.fault)?;
+    let payload: Value = serde_json::from_str(&envelope.payload).unwrap_or_default();
+    let credentials = super::events::credentials(&payload)?;
+    let address = Address::parse(address).map_err(|error| Fault::new(error.code(), error.to_string()))?;
+    identities.prove(network, &address, pinned, &credentials.proofs).await
 }
 
 /// The place of a tool's output schema among its validators: versions stay far below.
