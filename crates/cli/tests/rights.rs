@@ -173,6 +173,7 @@ fn filled(path: &str) -> String {
 fn body(id: &str) -> String {
     let body = match id {
         "join" => json!({ "agent_id": "agent:fresh" }),
+        "challenge" => json!({ "agent_id": "openagents:fresh" }),
         "emit" => json!({ "type": "app.note", "target": "channel/general", "payload": {} }),
         "ack" => json!({ "ids": ["seq:1"] }),
         "remove" => json!({ "agent_name": "nobody" }),

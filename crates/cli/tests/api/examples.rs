@@ -77,6 +77,7 @@ pub const EXAMPLES: &[Example] = &[
             r#"{"agent_id":"agent:ana","description":"writes summaries","capabilities":["write"]}"#,
         )
     },
+    send("challenge", "", "/v1/challenge", r#"{"agent_id":"openagents:cleo","algorithm":"Ed25519"}"#),
     send("heartbeat", "SESSION", "/v1/heartbeat", "{}"),
     get("me", "SESSION", "/v1/me"),
     send("change_me", "SESSION", "/v1/me", r#"{"dnd":false,"mute":["general"]}"#),
