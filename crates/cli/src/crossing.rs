@@ -6,7 +6,7 @@
 use crate::context::{Context, Voice};
 use crate::env;
 use crate::exit::CliError;
-use crate::session::{Kept, SessionFile};
+use crate::session::{KeptSession, SessionFile};
 use crate::settings::{Flags, Settings};
 use rialto_client::{ClientError, Crossing, Draft, Emitted, Endpoint, JoinOptions, Secret};
 use rialto_model::{Address, ErrorCode};
@@ -98,7 +98,7 @@ async fn find(
     let options = JoinOptions { takeover: Some(false), invite: cx.invite(), ..JoinOptions::new(address.clone()) };
     let http = found.join(&options).await?;
     if let Some(session_id) = http.bearer().cloned() {
-        file.write(&Kept { address, network: found.id.clone(), url: found.endpoint.clone(), session_id })?;
+        file.write(&KeptSession { address, network: found.id.clone(), url: found.endpoint.clone(), session_id })?;
     }
     Ok(Found::Voice(Box::new(Voice::of(http))))
 }

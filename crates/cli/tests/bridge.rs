@@ -8,7 +8,7 @@ mod support;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Node, PATIENCE, Running, until};
+use support::{Node, PATIENCE, RunningNode, until};
 
 /// A second network of the node: its id and its token.
 fn network(node: &Node, name: &str) -> (String, String) {
@@ -90,7 +90,7 @@ fn what_was_chosen_goes_over_once_whoever_dies() {
     plan(&node, &["main"]);
     node.words(&["channel", "create", "other", "--as", "bob"]).ok();
     let words = ["--from", "main", "--to", "beta", "--match", "channel/plan", "--match", "workspace.*"];
-    let running = Running::start(bridge(&node, &words));
+    let running = RunningNode::start(bridge(&node, &words));
     let member = format!("agent:bridge-{beta}");
     wait_for(&node, "main", &member);
     say(&node, "main", "one");
@@ -110,7 +110,7 @@ fn what_was_chosen_goes_over_once_whoever_dies() {
     drop(running); // as `kill -9` does
     say(&node, "main", "three");
     say(&node, "main", "four");
-    let running = Running::start(bridge(&node, &words));
+    let running = RunningNode::start(bridge(&node, &words));
     expect(&node, "beta", &["one", "two", "three", "four"]);
 
     node.kill();
@@ -128,7 +128,7 @@ fn what_was_sent_and_not_acked_is_not_doubled() {
     plan(&node, &["main"]);
     let words = ["--from", "main", "--to", "beta", "--match", "channel/plan"];
     drop({
-        let running = Running::start(bridge(&node, &words));
+        let running = RunningNode::start(bridge(&node, &words));
         wait_for(&node, "main", &format!("agent:bridge-{beta}"));
         running
     });
@@ -141,14 +141,14 @@ fn what_was_sent_and_not_acked_is_not_doubled() {
     let mut wait = 30;
     while texts(&node, "beta").len() < all.len() {
         assert!(Instant::now() < deadline, "{:?}", texts(&node, "beta"));
-        let running = Running::start(bridge(&node, &words));
+        let running = RunningNode::start(bridge(&node, &words));
         std::thread::sleep(Duration::from_millis(wait));
         wait += 40;
         drop(running);
     }
     let whole: Vec<&str> = all.iter().map(String::as_str).collect();
     expect(&node, "beta", &whole);
-    let running = Running::start(bridge(&node, &words));
+    let running = RunningNode::start(bridge(&node, &words));
     say(&node, "main", "last");
     expect(&node, "beta", &[&whole[..], &["last"]].concat());
     drop(running);
@@ -161,14 +161,14 @@ fn circles_end() {
     let (gamma, _) = network(&node, "gamma");
     plan(&node, &["main", "beta", "gamma"]);
     let ways = [("main", "beta", &beta), ("beta", "gamma", &gamma)];
-    let mut running: Vec<Running> = ways
+    let mut running: Vec<RunningNode> = ways
         .iter()
         .map(|(from, to, _)| {
-            Running::start(bridge(&node, &["--from", from, "--to", to, "--match", "channel/plan", "--both"]))
+            RunningNode::start(bridge(&node, &["--from", from, "--to", to, "--match", "channel/plan", "--both"]))
         })
         .collect();
     let main = node.network().to_owned();
-    running.push(Running::start(bridge(&node, &["--from", "gamma", "--to", "main", "--match", "channel/plan"])));
+    running.push(RunningNode::start(bridge(&node, &["--from", "gamma", "--to", "main", "--match", "channel/plan"])));
     for (from, _, to) in ways {
         wait_for(&node, from, &format!("agent:bridge-{to}"));
     }
@@ -206,7 +206,7 @@ fn a_bridge_ends_with_its_credential_and_loses_nothing() {
     say(&node, "main", "two");
     ends(child, 4, "invalid_token");
     say(&node, "main", "three");
-    let running = Running::start(bridge(
+    let running = RunningNode::start(bridge(
         &node,
         &["--from", "main", "--to", "beta", "--match", "channel/plan", "--to-token", &token],
     ));
@@ -227,7 +227,7 @@ fn what_cannot_be_bridged_is_said() {
     node.words(&wrong).fails(4, "invalid_token");
     node.words(&["bridge", "--from", "main", "--to", "beta", "--from-token", &token]).fails(4, "invalid_token");
     plan(&node, &["main"]);
-    let running = Running::start(bridge(&node, &["--from", "main", "--to", "beta", "--match", "channel/plan"]));
+    let running = RunningNode::start(bridge(&node, &["--from", "main", "--to", "beta", "--match", "channel/plan"]));
     wait_for(&node, "main", &format!("agent:bridge-{beta}"));
     node.words(&["bridge", "--from", "main", "--to", "beta"]).fails(5, "another bridge");
     drop(running);
@@ -241,7 +241,7 @@ fn what_the_other_network_refuses_stays_behind_unacked() {
     plan(&node, &["main", "beta"]);
     node.words(&["channel", "create", "plan-b", "--as", "bob"]).ok();
     let member = format!("agent:bridge-{beta}");
-    let running = Running::start(bridge(
+    let running = RunningNode::start(bridge(
         &node,
         &["--from", "main", "--to", "beta", "--match", "channel/plan", "--match", "channel/plan-?"],
     ));
@@ -301,7 +301,7 @@ fn a_network_of_another_node_is_configured_or_named() {
     assert!(inbox.contains("\"one\"") && inbox.contains("\"two\""), "{inbox}");
     // And a bridge to it.
     plan(&here, &["main"]);
-    let running = Running::start(here.command(&[
+    let running = RunningNode::start(here.command(&[
         "bridge",
         "--json",
         "--from",

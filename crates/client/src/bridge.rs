@@ -20,7 +20,7 @@ use passage::{Passage, passage_of};
 
 use crate::error::ClientError;
 use crate::event::Event;
-use crate::http::Acked;
+use crate::http::AckSelection;
 use crate::query::EventQuery;
 use rialto_model::ErrorCode;
 
@@ -157,7 +157,7 @@ impl Bridge {
             }
         }
         if !done.is_empty() {
-            let acked = Acked::Ids(done);
+            let acked = AckSelection::Ids(done);
             self.from.call(news, async |http| http.ack(&acked).await).await?;
         }
         match failed {

@@ -28,7 +28,7 @@ mod testing;
 mod tls;
 mod work;
 
-pub use ack::{AckFloor, Seen};
+pub use ack::{AckFloor, ReceivedIds};
 pub use admin::{NewNetwork, NewToken};
 pub use backoff::Backoff;
 pub use bridge::{BadPattern, Bridge, BridgeChoice, BridgeEnd, BridgeNews, Door, LeftBehind};
@@ -36,7 +36,7 @@ pub use crossing::{Crossing, DidServices, FoundBy, FoundNetwork, KnownNetwork, N
 pub use endpoint::Endpoint;
 pub use error::{ApiError, ClientError};
 pub use event::{Delivery, Draft, Event, Page, Receipt, fresh_id};
-pub use http::{Acked, BatchResult, Body, Emitted, Http};
+pub use http::{AckSelection, BatchResult, Body, Emitted, Http};
 pub use identity::{JoinChallenge, KeyProof};
 pub use join::{JoinOptions, Joined};
 pub use link::{Closed, Link};

@@ -2,7 +2,7 @@
 
 use crate::credential::ProvedBy;
 use crate::mods::ModConfig;
-use crate::mods::external::{Check, Checked};
+use crate::mods::external::{FinishedCheck, ModCheck};
 use crate::record::{EventRecord, Record};
 use crate::route::Route;
 use crate::state::MemberId;
@@ -113,7 +113,7 @@ pub struct Proofs {
 
 /// What is known of an event id that a client chose.
 #[derive(Debug, Clone, Default)]
-pub enum Seen {
+pub enum KnownId {
     /// Nothing.
     #[default]
     New,
@@ -143,7 +143,7 @@ pub struct Emit<'a> {
     /// 128-bit hash of the received bytes.
     pub received: u128,
     /// What is known of its id.
-    pub seen: Seen,
+    pub seen: KnownId,
     /// For a join: what was proved.
     pub proofs: Proofs,
     /// For a join: SHA-256 of the fresh session id. For an invitation: of its fresh secret.
@@ -164,7 +164,7 @@ impl<'a> Emit<'a> {
             caller: self.caller,
             envelope,
             received: self.received,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs::default(),
             fresh_session: self.fresh_session,
             resume: Resume::None,
@@ -252,7 +252,7 @@ pub enum Effect {
         code: ErrorCode,
     },
     /// A mod that runs elsewhere is shown an event; nobody waits for it.
-    Observe(Box<Check>),
+    Observe(Box<ModCheck>),
     /// A member says, or no longer says, where its registrar may tell others to find it.
     Published {
         /// Its address.
@@ -405,7 +405,7 @@ pub enum Question {
         bytes: Arc<[u8]>,
     },
     /// What a mod that runs elsewhere says.
-    Check(Box<Check>),
+    Check(Box<ModCheck>),
     /// What the credentials of a join prove for this address. What does not hold is refused by who is asked.
     Proofs {
         /// The canonical address.
@@ -521,5 +521,5 @@ pub struct Known {
     /// The mods the event is on its way through, once one of them was asked.
     pub mods: Option<Arc<[ModConfig]>>,
     /// What mods said.
-    pub checked: Vec<Checked>,
+    pub checked: Vec<FinishedCheck>,
 }

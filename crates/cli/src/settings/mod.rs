@@ -13,7 +13,7 @@ use crate::env::{self, Env};
 use crate::exit::CliError;
 use elsewhere::Elsewhere;
 use keys::{KEYS, Key, Raw};
-use mods::{Mods, Section};
+use mods::{ModSection, Mods};
 use rialto_client::Secret;
 use rialto_model::limits;
 use rialto_outbound::{Outbound, OutboundSettings};
@@ -261,8 +261,8 @@ impl Settings {
             if section == "mod" {
                 for (name, value) in entries {
                     match mods::from_toml(name, value) {
-                        Ok(Section::Standard(patch)) => self.mods.set.push((name.clone(), patch)),
-                        Ok(Section::Process(process)) => self.mods.processes.push(*process),
+                        Ok(ModSection::Standard(patch)) => self.mods.set.push((name.clone(), patch)),
+                        Ok(ModSection::Process(process)) => self.mods.processes.push(*process),
                         Err(fault) => faults.add(format!("{shown}: mod.{name}: {fault}")),
                     }
                 }
