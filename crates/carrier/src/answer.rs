@@ -134,21 +134,21 @@ mod tests {
     use super::*;
 
     #[derive(Debug, serde::Deserialize)]
-    struct Wish {
+    struct AcceptedEncoding {
         name: String,
         parts: Option<Vec<u8>>,
     }
 
     #[test]
     fn a_refusal_names_the_member() {
-        let wish: Wish = fields(&json!({ "name": "a", "parts": [1], "more": true })).unwrap();
+        let wish: AcceptedEncoding = fields(&json!({ "name": "a", "parts": [1], "more": true })).unwrap();
         assert_eq!((wish.name.as_str(), wish.parts), ("a", Some(vec![1])));
         for (body, field, text) in [
             (json!({}), "name", "name: is required"),
             (json!({ "name": 5 }), "name", "expected a string"),
             (json!({ "name": "a", "parts": [1, 999] }), "parts[1]", "expected u8"),
         ] {
-            let fault = fields::<Wish>(&body).unwrap_err();
+            let fault = fields::<AcceptedEncoding>(&body).unwrap_err();
             assert_eq!(fault.details.as_ref().unwrap()["field"], field, "{fault}");
             assert!(fault.message.contains(text), "{fault}");
         }

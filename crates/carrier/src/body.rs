@@ -91,17 +91,17 @@ impl BodyRefusal {
 
 /// What all bodies of a node that are on their way in take.
 #[derive(Debug, Default)]
-pub struct BodyBudget(Mutex<Taken>);
+pub struct BodyBudget(Mutex<TakenBytes>);
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenBytes {
     strangers: usize,
     members: usize,
     each: HashMap<[u8; 32], usize>,
 }
 
 impl BodyBudget {
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, TakenBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

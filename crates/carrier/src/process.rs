@@ -7,7 +7,7 @@ use tokio::process::ChildStdout;
 
 /// What a child says.
 #[derive(Debug)]
-pub enum Line {
+pub enum ChildLine {
     /// One line, without its end.
     Text(Bytes),
     /// A line over the limit.
@@ -17,14 +17,14 @@ pub enum Line {
 }
 
 /// Reads up to a line feed; of a line over the limit the rest is skipped. Not cancel-safe: a cancelled read ends the talk.
-pub async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Line> {
+pub async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<ChildLine> {
     let mut line = Vec::new();
     let mut too_long = false;
     loop {
         let (used, done) = {
             let buf = lines.fill_buf().await?;
             if buf.is_empty() {
-                return Ok(if line.is_empty() && !too_long { Line::End } else { finished(line, too_long) });
+                return Ok(if line.is_empty() && !too_long { ChildLine::End } else { finished(line, too_long) });
             }
             let end = buf.iter().position(|b| *b == b'\n');
             let part = buf.get(..end.unwrap_or(buf.len())).unwrap_or_default();
@@ -43,9 +43,9 @@ pub async fn read_line(lines: &mut BufReader<ChildStdout>) -> std::io::Result<Li
     }
 }
 
-fn finished(mut line: Vec<u8>, too_long: bool) -> Line {
+fn finished(mut line: Vec<u8>, too_long: bool) -> ChildLine {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
-    if too_long { Line::TooLong } else { Line::Text(Bytes::from(line)) }
+    if too_long { ChildLine::TooLong } else { ChildLine::Text(Bytes::from(line)) }
 }

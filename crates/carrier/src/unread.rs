@@ -31,12 +31,12 @@ pub struct UnreadAnswers {
     /// The connection: it is ended when it holds most of what nobody reads.
     standing: Option<Standing>,
     /// The account of the credential that was shown last: nearly always the same one.
-    last: Mutex<Option<Shown>>,
+    last: Mutex<Option<CredentialAccount>>,
 }
 
 /// A credential, and what answers to it are charged to.
 #[derive(Debug)]
-struct Shown {
+struct CredentialAccount {
     credential: [u8; 32],
     account: Arc<Account>,
     #[allow(dead_code, reason = "held, not read")]
@@ -56,7 +56,7 @@ impl UnreadAnswers {
                 let member = self.accounts.member(&credential);
                 let account = member.below(Scope::Connection, limits::UNREAD_PER_CONNECTION_BYTES_MAX);
                 let ends = self.standing.clone().map(|standing| account.ends_when_crowded(move || standing.dismiss()));
-                *last = Some(Shown { credential, account: account.clone(), ends });
+                *last = Some(CredentialAccount { credential, account: account.clone(), ends });
                 account
             }
         }
@@ -64,8 +64,8 @@ impl UnreadAnswers {
 
     /// Makes an answer, charged for as long as it is not read. What may wait long before it has anything to say is charged for
     /// when it reads ([`page`]), everything else before it begins.
-    pub async fn answered(&self, asked: Asked, answer: impl Future<Output = Response>) -> Response {
-        let reading = Arc::new(Reading { account: asked.account, charge: Mutex::new(None) });
+    pub async fn answered(&self, asked: ChargedRequest, answer: impl Future<Output = Response>) -> Response {
+        let reading = Arc::new(AnswerInProgress { account: asked.account, charge: Mutex::new(None) });
         if !asked.patient
             && let Err(fault) = reading.reserve().await
         {
@@ -76,7 +76,7 @@ impl UnreadAnswers {
     }
 
     /// What is to be known of a request before its answer is made.
-    pub fn asked<B: HttpBody>(&self, request: &Request<B>) -> Asked {
+    pub fn asked<B: HttpBody>(&self, request: &Request<B>) -> ChargedRequest {
         let waits = |query: &str| query.split('&').any(|part| part.starts_with("wait"));
         let (path, headers) = (request.uri().path(), request.headers());
         let is_stream = path.ends_with("/stream") || headers.contains_key(header::UPGRADE);
@@ -84,13 +84,13 @@ impl UnreadAnswers {
         // What has a body is answered when that has come; whoever shows nothing is told little.
         let later = is_stream || !request.body().is_end_stream() || credential.is_none();
         let patient = later || request.uri().query().is_some_and(waits);
-        Asked { account: self.account(credential.unwrap_or_default()), patient }
+        ChargedRequest { account: self.account(credential.unwrap_or_default()), patient }
     }
 }
 
 /// A request, as far as its answer is charged for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ChargedRequest {
     account: Arc<Account>,
     /// It may wait long before it has anything to say.
     patient: bool,
@@ -98,16 +98,16 @@ pub struct Asked {
 
 /// An answer that is being made.
 #[derive(Debug)]
-struct Reading {
+struct AnswerInProgress {
     account: Arc<Account>,
     charge: Mutex<Option<Charge>>,
 }
 
 tokio::task_local! {
-    static READING: Arc<Reading>;
+    static READING: Arc<AnswerInProgress>;
 }
 
-impl Reading {
+impl AnswerInProgress {
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Charge>> {
         self.charge.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use crate::env::{self, Env};
 use crate::exit::{CliError, Exit};
 use crate::out::Out;
 use crate::place::{self, RunFile};
-use crate::session::{Kept, SessionFile};
+use crate::session::{KeptSession, SessionFile};
 use crate::settings::keys;
 use jiff::tz::TimeZone;
 use rialto_client::{ClientError, Http, JoinOptions, Secret};
@@ -274,7 +274,7 @@ impl Voice {
         else {
             return Ok(());
         };
-        speaker.file.rename(&Kept { address: address.to_owned(), ..kept })
+        speaker.file.rename(&KeptSession { address: address.to_owned(), ..kept })
     }
 
     /// The session spoken with, unless the operator speaks for the member.
@@ -314,7 +314,7 @@ impl Speaker {
             let with = ended.get("token").and_then(Value::as_str).map(|label| format!(", made with token {label}"));
             format!("this ended the live session of {}{}", joined.address, with.unwrap_or_default())
         });
-        self.file.write(&Kept {
+        self.file.write(&KeptSession {
             address: joined.address,
             network: joined.network_id,
             url: self.door.endpoint().base(),

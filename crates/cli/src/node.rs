@@ -29,7 +29,7 @@ const GOODBYES_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What the command line tells of a started node.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct NodeSummary {
     /// The address it really listens on.
     pub(crate) listen: SocketAddr,
     /// The URL for commands and for the screen.
@@ -50,8 +50,8 @@ pub(crate) struct About {
 
 /// A started node.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) about: About,
+pub(crate) struct RunningNode {
+    pub(crate) about: NodeSummary,
     node: Node,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
@@ -71,11 +71,11 @@ pub(crate) fn log_to_stderr(settings: &Settings) -> HeldLog {
     held
 }
 
-impl Running {
+impl RunningNode {
     /// Opens the data directory, binds the listener and starts serving.
     ///
     /// A data directory held by another node is `CliError::conflict`, a port in use `CliError::unavailable`.
-    pub(crate) async fn start(settings: &Settings) -> Result<Running, CliError> {
+    pub(crate) async fn start(settings: &Settings) -> Result<RunningNode, CliError> {
         let acceptor = match (&settings.server.tls_cert, &settings.server.tls_key) {
             (Some(cert), Some(key)) => {
                 Some(tls::Acceptor::from_pem(cert, key).map_err(|e| CliError::usage(e.to_string()))?)
@@ -131,7 +131,7 @@ impl Running {
         start_mods(&network, settings, &stop, &agents);
         let now = network.settings();
         let fresh_token = made.filter(|_| settings.network.token.is_none() && !network.is_open());
-        let about = About {
+        let about = NodeSummary {
             listen,
             url,
             network: RunNetwork { id: network.id().to_owned(), name: now.name },
@@ -147,7 +147,7 @@ impl Running {
         // Before anybody is told that the node is up: from then on it may be told to stop.
         let signals =
             Signals::new().map_err(|e| CliError::internal(format!("signal handlers cannot be set up: {e}")))?;
-        Ok(Running { about, node, stop, serving, agents, streams, signals })
+        Ok(RunningNode { about, node, stop, serving, agents, streams, signals })
     }
 
     /// Serves until SIGINT or SIGTERM, then closes in order.

@@ -1,7 +1,7 @@
 //! Work on a data directory that no node has open.
 
 use crate::exit::CliError;
-use crate::progress::Step;
+use crate::progress::ProgressStep;
 use rialto_node::archive::{self, ArchiveError};
 use rialto_node::{repair, verify};
 use rialto_store::{LocalOptions, LocalStore, Store, StoreError};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Checks every record, snapshot, index and blob under `data`.
 /// The report is {ok, problems: [{file, offset?, what}], …}; finding problems is a report, not an error.
-pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(ProgressStep)) -> Result<Value, CliError> {
     let store = match LocalStore::open(data, LocalOptions::default()) {
         Ok(store) => store,
         // Damage that keeps a node from starting is what verify is for.
@@ -23,7 +23,7 @@ pub(crate) fn verify_directory(data: &Path, progress: &mut dyn FnMut(Step)) -> R
         }
         Err(error) => return Err(store_error(data, &error)),
     };
-    let mut show = |done, total| progress(Step { done, total: Some(total), what: String::new() });
+    let mut show = |done, total| progress(ProgressStep { done, total: Some(total), what: String::new() });
     let report = verify::verify(&store, &verify::LiveStates::new(), &mut show).map_err(|e| store_error(data, &e))?;
     store.close().map_err(|e| store_error(data, &e))?;
     Ok(json!(report))
@@ -77,7 +77,11 @@ fn private_file(path: &Path) -> Result<BufWriter<File>, CliError> {
 
 /// Makes a data directory from an archive: every session is revoked.
 /// `data` is empty or does not exist; the caller has checked that. Half a node is never left behind.
-pub(crate) fn restore_archive(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+pub(crate) fn restore_archive(
+    file: &Path,
+    data: &Path,
+    progress: &mut dyn FnMut(ProgressStep),
+) -> Result<Value, CliError> {
     let restored = fill(file, data, progress);
     if restored.is_err() {
         empty(data);
@@ -97,12 +101,12 @@ fn empty(data: &Path) {
     }
 }
 
-fn fill(file: &Path, data: &Path, progress: &mut dyn FnMut(Step)) -> Result<Value, CliError> {
+fn fill(file: &Path, data: &Path, progress: &mut dyn FnMut(ProgressStep)) -> Result<Value, CliError> {
     crate::place::private_dir(data)?;
     let total = std::fs::metadata(file).map(|m| m.len()).ok();
     let input = File::open(file).map_err(|e| CliError::file("read", file, &e))?;
     let store = LocalStore::open(data, LocalOptions::default()).map_err(|e| store_error(data, &e))?;
-    let mut show = |done| progress(Step { done, total, what: String::new() });
+    let mut show = |done| progress(ProgressStep { done, total, what: String::new() });
     let counts = archive::restore(&store, &mut BufReader::new(input), &mut show).map_err(|error| match error {
         ArchiveError::Store(error) => store_error(data, &error),
         ArchiveError::Io(error) => CliError::file("read", file, &error),

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// One step of long work.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct ProgressStep {
     #[serde(default)]
     pub(crate) done: u64,
     #[serde(default)]
@@ -16,21 +16,21 @@ pub(crate) struct Step {
 
 /// A bar that is gone when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     /// Counts bytes when `in_bytes`, else steps. Drawn only when `live`.
-    pub(crate) fn new(live: bool, in_bytes: bool) -> Progress {
+    pub(crate) fn new(live: bool, in_bytes: bool) -> ProgressLine {
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         let count = if in_bytes { "{bytes}/{total_bytes} {bytes_per_sec}" } else { "{pos}/{len}" };
         if let Ok(style) = ProgressStyle::with_template(&format!("  {{bar:30}} {count} {{wide_msg}}")) {
             bar.set_style(style);
         }
-        Progress(bar)
+        ProgressLine(bar)
     }
 
-    pub(crate) fn show(&self, step: &Step) {
+    pub(crate) fn show(&self, step: &ProgressStep) {
         if let Some(total) = step.total {
             self.0.set_length(total);
         }
@@ -39,7 +39,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
@@ -52,8 +52,8 @@ mod tests {
     #[test]
     fn templates_are_sound_and_hidden_bars_stay_hidden() {
         for in_bytes in [true, false] {
-            let progress = Progress::new(false, in_bytes);
-            progress.show(&Step { done: 1, total: Some(2), what: "x".into() });
+            let progress = ProgressLine::new(false, in_bytes);
+            progress.show(&ProgressStep { done: 1, total: Some(2), what: "x".into() });
             assert!(progress.0.is_hidden());
         }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// One kept session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct KeptSession {
     pub(crate) address: String,
     pub(crate) network: String,
     pub(crate) url: String,
@@ -31,19 +31,19 @@ impl SessionFile {
     }
 
     /// The kept session, unless it belongs to another node: a secret is shown only where it came from.
-    pub(crate) fn read(&self) -> Option<Kept> {
+    pub(crate) fn read(&self) -> Option<KeptSession> {
         let text = std::fs::read_to_string(&self.path).ok()?;
-        let kept: Kept = serde_json::from_str(&text).ok()?;
+        let kept: KeptSession = serde_json::from_str(&text).ok()?;
         (kept.url == self.url || (is_loopback(&kept.url) && is_loopback(&self.url))).then_some(kept)
     }
 
-    pub(crate) fn write(&self, kept: &Kept) -> Result<(), CliError> {
+    pub(crate) fn write(&self, kept: &KeptSession) -> Result<(), CliError> {
         let text = serde_json::to_string(kept).map_err(|e| CliError::internal(e.to_string()))?;
         place::write_private(&self.path, &text)
     }
 
     /// The session goes on under another name: written there first, so that it is never in no place.
-    pub(crate) fn rename(&self, kept: &Kept) -> Result<(), CliError> {
+    pub(crate) fn rename(&self, kept: &KeptSession) -> Result<(), CliError> {
         let name = format!("{}.json", file_name(&kept.address));
         let new = SessionFile { path: self.path.with_file_name(name), url: self.url.clone() };
         if new.path == self.path {
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn kept(url: &str) -> Kept {
-        Kept { address: "agent:a".into(), network: "n1".into(), url: url.into(), session_id: "S".into() }
+    fn kept(url: &str) -> KeptSession {
+        KeptSession { address: "agent:a".into(), network: "n1".into(), url: url.into(), session_id: "S".into() }
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| SessionFile::of(dir.path(), "n1", name, "http://127.0.0.1:1");
         of("agent:a").write(&kept("http://127.0.0.1:1")).unwrap();
-        let renamed = Kept { address: "agent:b".into(), ..kept("http://127.0.0.1:1") };
+        let renamed = KeptSession { address: "agent:b".into(), ..kept("http://127.0.0.1:1") };
         of("agent:a").rename(&renamed).unwrap();
         assert_eq!((of("agent:a").read(), of("agent:b").read()), (None, Some(renamed.clone())));
         of("agent:b").rename(&renamed).unwrap();

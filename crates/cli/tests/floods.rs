@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
 use support::http::Http;
-use support::{Node, Running, until};
+use support::{Node, RunningNode, until};
 
 /// Events sent in one request.
 const BATCH: usize = 2000;
@@ -173,7 +173,7 @@ fn two_gibibytes_up_and_down() {
         file.write_all(&(at + 1).to_le_bytes()).unwrap();
     }
     let path = path.to_str().unwrap().to_owned();
-    let put = Running::start(node.command(&["resource", "put", "file/large", &path, "--as", "alice"]));
+    let put = RunningNode::start(node.command(&["resource", "put", "file/large", &path, "--as", "alice"]));
     // Nobody waits for it.
     until("the upload", || {
         node.line("send channel/general meanwhile --as bob").ok();

@@ -9,7 +9,7 @@ use rialto_sim::contract::{Carrier, Draft, Got, Member};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use support::http::Http;
-use support::{Node, Running, until};
+use support::{Node, RunningNode, until};
 use tempfile::TempDir;
 
 /// Those who can be asked: readers of a log are not.
@@ -135,7 +135,7 @@ fn the_sample_agent_guards() {
     node.line("send channel/general hello --as alice").ok();
     let mut guard = std::process::Command::new("python3");
     guard.arg(example("guard_agent.py")).env("RIALTO_URL", node.url()).env("RIALTO_TOKEN", &node.token);
-    let guard = Running::start(guard);
+    let guard = RunningNode::start(guard);
     until("the guard to join", || node.line("who --json").out.contains("agent:guard").then_some(()));
     node.line("mod approve secrets guard").ok();
     assert_eq!(guard.line(), "mod/secrets is served");

@@ -9,7 +9,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::{Node, Ran, Running, rialto, until};
+use support::{Node, Ran, RunningNode, rialto, until};
 
 const SECTION: &str = "## Two agents, three carriers";
 
@@ -99,7 +99,7 @@ fn two_agents_and_three_carriers_as_written() {
 
     // One shell waits.
     assert_eq!(waits[0].command, "rialto inbox --as alice --wait 60");
-    let alice = Running::start(shell(&node, &format!("exec {}", waits[0].command)));
+    let alice = RunningNode::start(shell(&node, &format!("exec {}", waits[0].command)));
     until("alice to join", || node.line("who --json").out.contains("agent:alice").then_some(()));
 
     // The other one knows the token and the URL of this node.
@@ -142,7 +142,7 @@ fn two_agents_and_three_carriers_as_written() {
         assert!(ran.out.contains(expected), "{}: {ran:?}", look.command);
     }
     let follow = looks.iter().find(|look| look.command.starts_with("rialto tail")).unwrap();
-    let tail = Running::start(shell(&node, &format!("exec {}", follow.command)));
+    let tail = RunningNode::start(shell(&node, &format!("exec {}", follow.command)));
     let line = until("the tail", || {
         node.line("send channel/general followed --as alice").ok();
         tail.line_within(Duration::from_millis(500))

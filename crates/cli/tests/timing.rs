@@ -10,7 +10,7 @@ use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
 use rialto_node::identity::Secret;
-use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts, RosterFilter};
+use rialto_node::{Caller, CreateNetwork, Host, Network, Node, NodeParts, RosterFilter};
 use rialto_openagents::OpenAgents;
 use rialto_openagents::grpc::pb;
 use rialto_operator::Operator;
@@ -38,7 +38,8 @@ struct World {
 impl World {
     async fn start() -> World {
         let clock = Arc::new(DrivenClock::at(1_767_225_600_000));
-        let parts = Parts { host: Host::simulated(clock.clone(), 7), ..Parts::over(Arc::new(MemoryStore::new())) };
+        let parts =
+            NodeParts { host: Host::simulated(clock.clone(), 7), ..NodeParts::over(Arc::new(MemoryStore::new())) };
         let node = Node::open_with(parts).await.unwrap();
         let wish = CreateNetwork {
             token: Some(Secret::presented(TOKEN.to_owned())),

@@ -7,12 +7,12 @@ pub(crate) const SEEN_IDS_MAX: usize = 4096;
 
 /// The last ids received.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ReceivedIds {
     order: VecDeque<String>,
     ids: HashSet<String>,
 }
 
-impl Seen {
+impl ReceivedIds {
     /// Remembers `id`; false when it was already known.
     pub fn insert(&mut self, id: &str) -> bool {
         if !self.ids.insert(id.to_owned()) {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn seen_forgets_the_oldest_after_seen_ids_max() {
-        let mut seen = Seen::default();
+        let mut seen = ReceivedIds::default();
         for n in 0..=SEEN_IDS_MAX {
             assert!(seen.insert(&n.to_string()));
         }

@@ -79,7 +79,7 @@ pub struct BatchResult {
 
 /// Which deliveries to ack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acked {
+pub enum AckSelection {
     /// Exactly these.
     Ids(Vec<String>),
     /// All of mine up to and including this one.
@@ -217,14 +217,14 @@ impl Http {
     }
 
     /// `POST /v1/ack`: how many deliveries that settled.
-    pub async fn ack(&self, acked: &Acked) -> Result<u64, ClientError> {
+    pub async fn ack(&self, acked: &AckSelection) -> Result<u64, ClientError> {
         #[derive(Deserialize)]
         struct Count {
             acked: u64,
         }
         let body = match acked {
-            Acked::Ids(ids) => json!({ "ids": ids }),
-            Acked::UpTo(id) => json!({ "up_to": id }),
+            AckSelection::Ids(ids) => json!({ "ids": ids }),
+            AckSelection::UpTo(id) => json!({ "up_to": id }),
         };
         let count: Count = self.post("ack", &body).await?;
         Ok(count.acked)

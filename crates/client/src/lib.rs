@@ -24,13 +24,13 @@ mod testing;
 mod tls;
 mod work;
 
-pub use ack::{AckFloor, Seen};
+pub use ack::{AckFloor, ReceivedIds};
 pub use admin::{NewNetwork, NewToken};
 pub use backoff::Backoff;
 pub use endpoint::Endpoint;
 pub use error::{ApiError, ClientError};
 pub use event::{Delivery, Draft, Event, Page, Receipt, fresh_id};
-pub use http::{Acked, BatchResult, Body, Emitted, Http};
+pub use http::{AckSelection, BatchResult, Body, Emitted, Http};
 pub use join::{JoinOptions, Joined};
 pub use link::{Closed, Link};
 pub use query::EventQuery;

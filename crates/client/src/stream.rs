@@ -4,7 +4,7 @@
 //! never passes an unacked delivery; a tracked event is handed out once while its id is among the last 4096.
 //! One task owns the connection; [`Stream`] and [`Sender`] talk to it.
 
-use crate::ack::{AckFloor, Seen};
+use crate::ack::{AckFloor, ReceivedIds};
 use crate::error::{ApiError, ClientError};
 use crate::event::{Delivery, Draft, Event, Receipt, fresh_id};
 use crate::http::Http;
@@ -88,7 +88,7 @@ impl Stream {
             http,
             network,
             options,
-            seen: Seen::default(),
+            seen: ReceivedIds::default(),
             pending: VecDeque::new(),
             acks: Vec::new(),
             pings: VecDeque::new(),
@@ -259,7 +259,7 @@ struct Conversation {
     network: String,
     options: JoinOptions,
     floor: AckFloor,
-    seen: Seen,
+    seen: ReceivedIds,
     pending: VecDeque<Outgoing>,
     /// Ids to be acked with the next frame.
     acks: Vec<String>,
@@ -271,7 +271,7 @@ struct Conversation {
 }
 
 /// How one connection's conversation ended.
-enum End {
+enum StreamEnd {
     /// As we wished.
     Left,
     /// To be taken up again.
@@ -285,15 +285,15 @@ impl Conversation {
     async fn run(mut self, mut link: Link, mut commands: mpsc::Receiver<Command>) -> ClientError {
         loop {
             let end = match self.converse(&mut link, &mut commands).await {
-                End::Left => {
+                StreamEnd::Left => {
                     link.close().await;
                     return over();
                 }
-                End::Lost(reason) => {
+                StreamEnd::Lost(reason) => {
                     drop(link); // the node waits for our end before it lets go of its own
                     self.reconnect(reason, &mut commands).await
                 }
-                End::Final(error) => Err(error),
+                StreamEnd::Final(error) => Err(error),
             };
             match end {
                 Ok(fresh) => link = fresh,
@@ -307,7 +307,7 @@ impl Conversation {
         }
     }
 
-    async fn converse(&mut self, link: &mut Link, commands: &mut mpsc::Receiver<Command>) -> End {
+    async fn converse(&mut self, link: &mut Link, commands: &mut mpsc::Receiver<Command>) -> StreamEnd {
         let mut beat = tokio::time::interval(PING_EVERY);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.push_pending(link);
@@ -317,19 +317,19 @@ impl Conversation {
                 frame = link.recv() => {
                     let end = match frame {
                         Ok(text) => self.on_frame(&text),
-                        Err(closed) if closed.may_return() => Some(End::Lost(closed.reason)),
-                        Err(closed) => Some(End::Final(closed.to_error())),
+                        Err(closed) if closed.may_return() => Some(StreamEnd::Lost(closed.reason)),
+                        Err(closed) => Some(StreamEnd::Final(closed.to_error())),
                     };
                     if let Some(end) = end { return end; }
                     self.push_acks(link);
                 }
                 command = commands.recv(), if room => {
-                    let Some(command) = command else { return End::Left };
-                    if self.on_commands(command, commands, link) { return End::Left; }
+                    let Some(command) = command else { return StreamEnd::Left };
+                    if self.on_commands(command, commands, link) { return StreamEnd::Left; }
                 }
                 _ = beat.tick() => {
                     if link.silence() > SILENCE_MAX {
-                        return End::Lost("the node has gone silent".to_owned());
+                        return StreamEnd::Lost("the node has gone silent".to_owned());
                     }
                     link.push_ping();
                 }
@@ -387,7 +387,7 @@ impl Conversation {
         push_events(link, self.pending.iter());
     }
 
-    fn on_frame(&mut self, text: &str) -> Option<End> {
+    fn on_frame(&mut self, text: &str) -> Option<StreamEnd> {
         if text.trim_start().starts_with('[') {
             let events: Vec<Event> = match serde_json::from_str(text) {
                 Ok(events) => events,
@@ -401,7 +401,7 @@ impl Conversation {
         }
     }
 
-    fn on_event(&mut self, event: Event) -> Option<End> {
+    fn on_event(&mut self, event: Event) -> Option<StreamEnd> {
         let from_core = event.source == "core" && event.attempt().is_none();
         match event.kind.as_str() {
             "network.event.ack" if from_core => self.on_ack(&event),
@@ -417,7 +417,7 @@ impl Conversation {
         }
     }
 
-    fn on_ack(&mut self, event: &Event) -> Option<End> {
+    fn on_ack(&mut self, event: &Event) -> Option<StreamEnd> {
         #[derive(Deserialize)]
         struct Ack {
             event_id: Option<String>,
@@ -450,14 +450,14 @@ impl Conversation {
                 result: ack.result,
             }));
         }
-        left.then_some(End::Left)
+        left.then_some(StreamEnd::Left)
     }
 
     fn is_leave(&self, id: &str) -> bool {
         self.leaving.as_deref() == Some(id)
     }
 
-    fn on_error(&mut self, event: Event) -> Option<End> {
+    fn on_error(&mut self, event: Event) -> Option<StreamEnd> {
         let mut error = ApiError::from_payload(event.payload.get())?;
         if error.event_id.is_none() {
             error.event_id = event.in_reply_to().map(str::to_owned);
@@ -467,8 +467,8 @@ impl Conversation {
             return None;
         }
         match error.known() {
-            Some(ErrorCode::SessionRevoked) => Some(End::Final(error.into())),
-            Some(ErrorCode::ShuttingDown) => Some(End::Lost(error.message)),
+            Some(ErrorCode::SessionRevoked) => Some(StreamEnd::Final(error.into())),
+            Some(ErrorCode::ShuttingDown) => Some(StreamEnd::Lost(error.message)),
             Some(_) | None => {
                 self.deliver(event);
                 None
@@ -597,8 +597,8 @@ impl Conversation {
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> End {
-    End::Final(ClientError::Protocol(format!("a frame cannot be read: {error}")))
+fn unreadable(error: &serde_json::Error) -> StreamEnd {
+    StreamEnd::Final(ClientError::Protocol(format!("a frame cannot be read: {error}")))
 }
 
 /// A frame to `core`.

@@ -6,11 +6,11 @@ use crate::input::{Clock, Content, Effect, Effects};
 use crate::invites;
 use crate::membership;
 use crate::mods::external::serve;
-use crate::mods::manage::{self, Patch};
+use crate::mods::manage::{self, ModPatch};
 use crate::mods::workspace::sessions;
 use crate::mods::{ModConfig, Mode};
 use crate::own;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::profile;
 use crate::record::{Change, EventRecord};
 use crate::redaction::{self, Copies};
@@ -18,7 +18,7 @@ use crate::resources;
 use crate::rights;
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::State;
 use crate::tick;
 use rialto_model::address::Address;
@@ -61,7 +61,7 @@ pub enum AdminOp {
     /// Loads a mod or replaces it whole.
     SetMod(ModConfig),
     /// Changes a loaded mod.
-    ChangeMod(String, Patch),
+    ChangeMod(String, ModPatch),
     /// Unloads a mod.
     RemoveMod(String),
     /// Lets a member serve a mod, or no longer: mod, address.
@@ -101,7 +101,7 @@ pub enum AdminOp {
 
 pub(crate) fn decide(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     op: &AdminOp,
     now: Clock,
     fx: &mut Effects,
@@ -255,7 +255,7 @@ fn set_group(state: &State, name: &str, members: &[String], fx: &mut Effects) ->
     let group =
         Address::group(name).map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("group {name:?}: {e}")))?;
     if !state.book.groups.contains_key(name) {
-        state.has_room(Kind::Groups, Maker::Operator)?;
+        state.has_room(ShareKind::Groups, Maker::Operator)?;
     }
     let (mut list, mut listed): (Vec<Box<str>>, BTreeSet<Box<str>>) = Default::default();
     for text in members {

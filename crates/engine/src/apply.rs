@@ -1,7 +1,7 @@
 //! Applying records: the only way durable state changes, live and on replay. Never decides anything.
 
 use crate::conversations::NOWHERE;
-use crate::credential::{Ended, Hold};
+use crate::credential::{Ended, NameHold};
 use crate::invites;
 use crate::mods::Runs;
 use crate::monotonic;
@@ -9,7 +9,7 @@ use crate::own;
 use crate::record::{Acks, Change, EventRecord, Record};
 use crate::resources;
 use crate::route::StreamKey;
-use crate::state::{Channel, DeadLetter, Group, MemberId, Receipt, State, Unstored, close, is_open, open};
+use crate::state::{Channel, DeadLetter, Group, MemberId, ReceiptRequest, State, Unstored, close, is_open, open};
 use crate::work;
 use rialto_model::channel::ChannelStatus;
 use rialto_model::network::Delivery;
@@ -73,7 +73,7 @@ fn event(state: &mut State, record: &EventRecord) {
         state.lists.weigh(stream, seq, event.mail_kib());
     }
     if let (Some(source), true) = (route.source, record.receipt && audience > 0) {
-        state.book.receipts.insert(seq, Receipt { id: event.id().into(), source, waiting: audience });
+        state.book.receipts.insert(seq, ReceiptRequest { id: event.id().into(), source, waiting: audience });
     }
     if record.stored {
         state.lists.kept.insert(seq);
@@ -514,7 +514,7 @@ fn settings_changed(state: &mut State, settings: &rialto_model::network::Setting
 /// The name is anybody's again who may join; a former name leads to nobody.
 fn released(state: &mut State, name: &str) {
     if let Some(id) = state.member_id(name) {
-        with_member(state, id, |m| m.hold = Hold::Nothing);
+        with_member(state, id, |m| m.hold = NameHold::Nothing);
     }
     state.book.former.remove(name);
 }

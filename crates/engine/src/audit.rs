@@ -21,7 +21,7 @@ const VALUE_BYTES_MAX: usize = 4096;
 
 /// One act.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AuditRecord {
     /// When, wall clock.
     pub at: Millis,
     /// Who: `operator`, `operator as` a member, a member's address, or `token:` and a label.
@@ -42,16 +42,16 @@ pub struct Entry {
     pub after: Value,
 }
 
-impl Entry {
+impl AuditRecord {
     fn view(&self) -> AuditEntry {
-        let Entry { at, actor, from, act, about, before, after } = self.clone();
+        let AuditRecord { at, actor, from, act, about, before, after } = self.clone();
         AuditEntry { at, actor, from, act, about, before, after }
     }
 }
 
 /// Who acts, and from where.
 #[derive(Debug, Clone, Copy)]
-pub struct By<'a> {
+pub struct AuditActor<'a> {
     /// The caller.
     pub caller: &'a Caller,
     /// Where it calls from.
@@ -155,7 +155,7 @@ pub(crate) fn entry(state: &State, op: &AdminOp, actor: Box<str>, from: Option<&
     let short =
         |value: Value| if value.to_string().len() > VALUE_BYTES_MAX { json!("too long to keep") } else { value };
     Change::Audited {
-        entry: Box::new(Entry {
+        entry: Box::new(AuditRecord {
             at: now.wall,
             actor,
             from: from.map(Into::into),
@@ -185,7 +185,7 @@ fn changed_settings(state: &State, patch: &Value) -> (Value, Value) {
 impl State {
     /// The entries since a time, the newest last; of one actor, if that is said.
     pub fn audit(&self, since: Millis, actor: Option<&str>) -> AuditList {
-        let wanted = |e: &&Entry| e.at >= since && actor.is_none_or(|actor| e.actor.as_ref() == actor);
-        AuditList { entries: self.book.audit.iter().filter(wanted).map(Entry::view).collect() }
+        let wanted = |e: &&AuditRecord| e.at >= since && actor.is_none_or(|actor| e.actor.as_ref() == actor);
+        AuditList { entries: self.book.audit.iter().filter(wanted).map(AuditRecord::view).collect() }
     }
 }

@@ -1,13 +1,13 @@
 //! Channels: creating, deleting, seating (OpenAgents sheet, sections 1.5 and 5).
 
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::membership::find_named;
 use crate::mods::workspace::sessions;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::route::StreamKey;
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::{Channel, ChannelId, Member, MemberId, State};
 use rialto_model::address::{Address, Entity};
 use rialto_model::channel::ChannelStatus;
@@ -96,7 +96,7 @@ pub(crate) fn may_create(state: &State, name: &str, by: Maker) -> Result<(), Fau
             format!("channel/{name} exists already: choose another name, or join it"),
         ));
     }
-    state.has_room(Kind::Channels, by)
+    state.has_room(ShareKind::Channels, by)
 }
 
 /// A prefix, `-` and 8 hex digits: a name that no channel has.
@@ -124,7 +124,7 @@ pub(crate) fn result_again(state: &State, kind: EventType<'_>, target: &str) -> 
 }
 
 /// A channel that was decided on.
-pub(crate) struct Made {
+pub(crate) struct DecidedChannel {
     pub(crate) id: ChannelId,
     pub(crate) name: String,
     pub(crate) title: String,
@@ -141,7 +141,7 @@ pub(crate) fn make(
     (by, maker): (Option<MemberId>, Maker),
     now: Clock,
     fx: &mut Effects,
-) -> Result<Made, Fault> {
+) -> Result<DecidedChannel, Fault> {
     may_create(state, &name, maker)?;
     for (key, text) in [("title", &wish.title), ("resume_from", &wish.resume_from)] {
         if text.as_ref().is_some_and(|t| t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
@@ -177,14 +177,14 @@ pub(crate) fn make(
         resume_from: wish.resume_from.clone(),
     });
     seats.iter().for_each(|member| fx.change(Change::Seated { channel: id, member: *member }));
-    Ok(Made { id, name, title, master, seats, created_by: by })
+    Ok(DecidedChannel { id, name, title, master, seats, created_by: by })
 }
 
 /// `network.channel.create`.
 pub(crate) fn create(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -204,8 +204,8 @@ pub(crate) fn create(
 /// `network.channel.delete`.
 pub(crate) fn delete(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -237,8 +237,8 @@ fn seat_for(state: &State, seat: &ChannelSeat, by: MemberId) -> Result<MemberId,
 /// `network.channel.join`: oneself, or others with the right to.
 pub(crate) fn join(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -287,8 +287,8 @@ pub(crate) fn join(
 /// `network.channel.leave`: oneself, or others by those who may delete the channel.
 pub(crate) fn leave(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {

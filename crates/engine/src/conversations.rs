@@ -5,14 +5,14 @@
 //! Not here: texts. Summaries name events by position; whoever shows them reads the bodies.
 
 use crate::channels;
-use crate::emit::Draft;
+use crate::emit::EmitDraft;
 use crate::history::{Lens, Viewer};
 use crate::input::{Clock, Effects};
 use crate::membership::{DEFAULT_CHANNEL, find_named};
 use crate::record::Change;
 use crate::rooms::direct_id;
 use crate::route::{Route, StreamKey};
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::{ChannelId, Member, MemberId, Room, State};
 use rialto_model::metadata::Metadata;
 use rialto_model::view::{ConversationCounts, RoomView, ThreadView};
@@ -29,7 +29,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 const WRITERS_LOOKS_MAX: usize = 50_000;
 
 /// Where a conversation stands in its listing: its last event (none is 0), then its number.
-pub type Place = (Seq, u32);
+pub type ListPosition = (Seq, u32);
 
 /// The channel that scopes a direct room, if the event says which.
 pub(crate) fn room_channel(state: &State, metadata: &Metadata<'_>, by: MemberId) -> Result<Option<String>, Fault> {
@@ -42,7 +42,7 @@ pub(crate) fn room_channel(state: &State, metadata: &Metadata<'_>, by: MemberId)
 /// The room of a direct event; a new one is opened with it. Beyond the bound events are in no room.
 pub(crate) fn room_of(
     state: &State,
-    draft: &Draft<'_, '_>,
+    draft: &EmitDraft<'_, '_>,
     metadata: &Metadata<'_>,
     now: Clock,
     fx: &mut Effects,
@@ -66,7 +66,7 @@ fn open(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<u32, Fault> {
-    state.has_room(Kind::Rooms, maker)?;
+    state.has_room(ShareKind::Rooms, maker)?;
     let gone = || Fault::from(ErrorCode::UnknownTarget);
     let number = u32::try_from(state.book.rooms.len()).map_err(|_| Fault::from(ErrorCode::Internal))?;
     let (a, b) = sorted((by, other));
@@ -164,7 +164,7 @@ impl State {
         &self,
         viewer: Viewer,
         channel: Option<&str>,
-        before: Option<Place>,
+        before: Option<ListPosition>,
         max: usize,
     ) -> Result<Vec<ThreadView>, Fault> {
         let lens = self.lens(viewer);
@@ -172,7 +172,7 @@ impl State {
         let all = lens.is_operator() || crate::bugs::on("thread of a channel one has left");
         let shown = |c: ChannelId| only.map_or(all || lens.channels().contains(c), |only| only == c);
         let threads = &self.recency.threads;
-        let places: Vec<&BTreeSet<Place>> = match only {
+        let places: Vec<&BTreeSet<ListPosition>> = match only {
             Some(only) => threads.get(&only).into_iter().collect(),
             None => threads.iter().filter(|(channel, _)| shown(**channel)).map(|(_, places)| places).collect(),
         };
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// Rooms of the viewer (all for the operator), newest activity first, before a position.
-    pub fn rooms(&self, viewer: Viewer, before: Option<Place>, max: usize) -> Vec<RoomView> {
+    pub fn rooms(&self, viewer: Viewer, before: Option<ListPosition>, max: usize) -> Vec<RoomView> {
         let places = match viewer {
             Viewer::Operator => Some(&self.recency.all_rooms),
             Viewer::Member(me) => self.recency.rooms.get(&me),
@@ -286,10 +286,10 @@ impl State {
 }
 
 /// Numbers by the last event of their lists, newest first, of several lists; those without any come last.
-fn newest(lists: &[&BTreeSet<Place>], before: Option<Place>, max: usize) -> Vec<u32> {
+fn newest(lists: &[&BTreeSet<ListPosition>], before: Option<ListPosition>, max: usize) -> Vec<u32> {
     let end = before.map_or(Bound::Unbounded, Bound::Excluded);
     let mut lists: Vec<_> = lists.iter().map(|places| places.range((Bound::Unbounded, end)).rev()).collect();
-    let mut heads: BinaryHeap<(Place, usize)> =
+    let mut heads: BinaryHeap<(ListPosition, usize)> =
         lists.iter_mut().enumerate().filter_map(|(at, places)| Some((*places.next()?, at))).collect();
     let mut out = Vec::new();
     while let Some((place, at)) = heads.pop().filter(|_| out.len() < max) {
@@ -320,7 +320,7 @@ pub(crate) fn may_begin(state: &State, channel: ChannelId, thread: &str, by: Mak
     if state.threads.contains_key(&(channel, Box::<str>::from(thread))) {
         return Ok(());
     }
-    state.has_room(Kind::Threads, by).map_err(|fault| fault.field("metadata.thread"))
+    state.has_room(ShareKind::Threads, by).map_err(|fault| fault.field("metadata.thread"))
 }
 
 /// Whether an event that goes this way is the first of its thread.

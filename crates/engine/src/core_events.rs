@@ -1,13 +1,13 @@
 //! The `network.*` types: which exist, whom they go to, and the small ones (OpenAgents sheet, section 5).
 
 use crate::channels;
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::history::Viewer;
 use crate::input::{Accepted, Answers, Clock, Effects, Stop};
 use crate::listing::RosterFilter;
 use crate::membership;
 use crate::mods::external::serve;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::resources;
 use crate::route::StreamKey;
@@ -94,8 +94,8 @@ pub(crate) fn check_type(state: &State, kind: EventType<'_>, target: &str) -> Re
 #[allow(clippy::wildcard_enum_match_arm, reason = "whatever is not listed is not offered")]
 pub(crate) fn decide(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,
@@ -125,8 +125,8 @@ pub(crate) fn decide(
 
 pub(crate) fn response(
     state: &State,
-    live: &mut Live,
-    draft: &Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: &EmitDraft<'_, '_>,
     kind: EventType<'_>,
     payload: &Value,
     now: Clock,
@@ -151,12 +151,12 @@ pub(crate) fn response(
     ))
 }
 
-pub(crate) fn transient(draft: &Draft<'_, '_>, response: Arc<Event>) -> Accepted {
+pub(crate) fn transient(draft: &EmitDraft<'_, '_>, response: Arc<Event>) -> Accepted {
     let named = draft.envelope.id.as_deref().unwrap_or_else(|| response.id()).into();
     Accepted { named: Some(named), response: Some(response), ..Accepted::default() }
 }
 
-fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
+fn ping(state: &State, live: &mut VolatileState, draft: &EmitDraft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let sent: Value = serde_json::from_str(&draft.envelope.payload).unwrap_or_default();
     let mut payload = json!({ "server_time": now.wall });
@@ -169,8 +169,8 @@ fn ping(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Re
 
 fn announce(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -185,7 +185,7 @@ fn announce(
     Ok(accepted)
 }
 
-fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
+fn discover(state: &State, live: &mut VolatileState, draft: &EmitDraft<'_, '_>, now: Clock) -> Result<Accepted, Fault> {
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let filter: RosterFilter = draft.said()?;
     let roster = state.discovered(live, Viewer::Member(draft.member), &filter, now)?;
@@ -195,12 +195,12 @@ fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -
 
 impl State {
     /// Whether a member is there.
-    pub fn presence_of(&self, live: &Live, id: MemberId, now: Clock) -> Presence {
+    pub fn presence_of(&self, live: &VolatileState, id: MemberId, now: Clock) -> Presence {
         Presence::of(live.is_online(id, now) && self.member(id).is_some_and(crate::state::Member::is_present))
     }
 
     /// One member as the roster shows it.
-    pub fn member_view(&self, live: &Live, id: MemberId, now: Clock) -> Option<MemberView> {
+    pub fn member_view(&self, live: &VolatileState, id: MemberId, now: Clock) -> Option<MemberView> {
         let m = self.member(id)?;
         let until = m.quiet_until.filter(|until| *until != Millis::MAX);
         Some(MemberView {

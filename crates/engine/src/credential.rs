@@ -44,7 +44,7 @@ pub struct Invited {
 
 /// What a name was taken with, from the weakest to the strongest. A weaker credential never takes it over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Hold {
+pub enum NameHold {
     /// Nothing: the network is open.
     Nothing,
     /// A token for a lesser role.
@@ -56,10 +56,10 @@ pub enum Hold {
     Owned,
 }
 
-impl Hold {
+impl NameHold {
     /// It is what an older release knew.
     pub(crate) fn is_token(&self) -> bool {
-        *self == Hold::Token
+        *self == NameHold::Token
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::bugs;
 use crate::input::{Clock, Effects};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::receipts;
 use crate::record::{Acks, Record};
 use crate::route::StreamKey;
@@ -418,7 +418,7 @@ fn common<'a>(a: &'a [Interval], b: &'a [Interval]) -> impl Iterator<Item = Inte
 /// there were, if asked.
 pub(crate) fn decide_acks(
     state: &State,
-    live: &Live,
+    live: &VolatileState,
     by: MemberId,
     request: &AckRequest,
     now: Clock,

@@ -8,12 +8,12 @@ use crate::channels;
 use crate::conversations;
 use crate::core_events;
 use crate::duplicate::{duplicate, sent_body};
-use crate::input::{Accepted, Clock, Effect, Effects, Emit, Seen, Stop};
+use crate::input::{Accepted, Clock, Effect, Effects, Emit, KnownId, Stop};
 use crate::membership::{self, newcomer::Newcomer};
-use crate::mods::external::shape::{Fixed, Shape};
-use crate::mods::external::{self, Progress, Walked};
+use crate::mods::external::shape::{ChangeableMembers, Fixed};
+use crate::mods::external::{self, TransformProgress, Walked};
 use crate::mods::{self, persistence, workspace};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::principal::Principal;
 use crate::record::{Change, EventRecord, More, Record};
 use crate::resources;
@@ -43,7 +43,7 @@ pub(crate) const TTL_MS_MAX: Millis = 30 * 24 * 3600 * 1000;
 
 /// An event on its way: sender known, envelope valid.
 #[derive(Debug)]
-pub(crate) struct Draft<'d, 'a> {
+pub(crate) struct EmitDraft<'d, 'a> {
     pub(crate) envelope: &'d Envelope<'a>,
     /// The type of the envelope.
     pub(crate) kind: EventType<'d>,
@@ -71,7 +71,7 @@ pub(crate) struct Draft<'d, 'a> {
     pub(crate) walked: Option<Box<Walked>>,
 }
 
-impl Draft<'_, '_> {
+impl EmitDraft<'_, '_> {
     /// What it says, read into a type.
     pub(crate) fn said<T: for<'t> Deserialize<'t>>(&self) -> Result<T, Fault> {
         read::text(&self.envelope.payload, read::PAYLOAD)
@@ -91,7 +91,7 @@ impl Draft<'_, '_> {
 }
 
 /// Who sends an event.
-enum Sender {
+enum CheckSender {
     Member(MemberId),
     /// Not (or no longer) a member: its first event joins it.
     Guest(membership::Guest),
@@ -118,18 +118,18 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
         return membership::join(state, live, input, now, fx);
     }
     let (sender, address) = sender(state, input, &metadata, now)?;
-    if let Seen::Known(record) = &input.seen {
+    if let KnownId::Known(record) = &input.seen {
         return Ok(duplicate(state, input, &address, &metadata, record)?);
     }
     if let Some(trace) = &input.caller.trace {
         trace.fill(&mut metadata);
     }
     let (member, accepted) = match sender {
-        Sender::Member(member) => {
+        CheckSender::Member(member) => {
             live.touch(member, now);
             (member, emitted(state, live, input, member, address, metadata, None, now, fx)?)
         }
-        Sender::Guest(guest) => {
+        CheckSender::Guest(guest) => {
             guest.records.iter().for_each(|record| fx.commit(record.clone()));
             let address = address.into_owned().into();
             let newcomer = Newcomer::of(&engine.state, &guest.records);
@@ -154,12 +154,12 @@ pub(crate) fn decide(engine: &mut Engine, input: &Emit<'_>, now: Clock, fx: &mut
 #[allow(clippy::too_many_arguments, reason = "what the walk has gathered so far")]
 fn emitted<'d, 'a>(
     state: &'d State,
-    live: &mut Live,
+    live: &mut VolatileState,
     input: &'d Emit<'a>,
     member: MemberId,
     address: Cow<'d, str>,
     metadata: Metadata<'a>,
-    progress: Option<Box<Progress>>,
+    progress: Option<Box<TransformProgress>>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -168,7 +168,7 @@ fn emitted<'d, 'a>(
     core_events::check_type(state, kind, &envelope.target)?;
     let role = state.role_of(input.caller, member, now);
     may_emit(state, member, role, envelope, input.caller.keyed)?;
-    let mut draft = Draft { role, ..draft(state, input, member, address, metadata)? };
+    let mut draft = EmitDraft { role, ..draft(state, input, member, address, metadata)? };
     let rewritten = || {
         kind.namespace() == Namespace::Work
             || kind.is_about_resources()
@@ -225,8 +225,8 @@ pub(crate) fn request(engine: &mut Engine, input: &Emit<'_>, member: MemberId, n
     let (state, live) = (&engine.state, &mut engine.live);
     if external::concerns(state, &input.answers) {
         let Some(m) = state.member(member) else { return Err(ErrorCode::NotAMember.into()) };
-        let sender = external::Sender::member(state, member, &m.address);
-        let shape = Shape {
+        let sender = external::CheckSender::member(state, member, &m.address);
+        let shape = ChangeableMembers {
             kind: input.envelope.kind.as_ref().into(),
             target: "core".into(),
             payload: input.envelope.payload.as_ref().into(),
@@ -236,7 +236,7 @@ pub(crate) fn request(engine: &mut Engine, input: &Emit<'_>, member: MemberId, n
         let stamp = state.stamp(now.wall);
         let id = input.envelope.id.as_deref();
         let fixed = Fixed { id, source: &m.address, network: &state.book.id, stamp, sent_at: None };
-        external::guards(state, live, &input.answers, external::Step::Guard, &shape, sender, fixed, now)?;
+        external::guards(state, live, &input.answers, external::CheckStage::Guard, &shape, sender, fixed, now)?;
     }
     Ok(guard_request(state, live, &input.envelope.kind, member, now)?)
 }
@@ -244,14 +244,14 @@ pub(crate) fn request(engine: &mut Engine, input: &Emit<'_>, member: MemberId, n
 /// Runs the guards on a request that is answered without being committed.
 pub(crate) fn guard_request(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     kind: &str,
     member: MemberId,
     now: Clock,
 ) -> Result<(), Fault> {
     let Some(m) = state.member(member) else { return Err(ErrorCode::NotAMember.into()) };
     let mut metadata = Metadata::default();
-    let draft = mods::Draft {
+    let draft = mods::PipelineInput {
         kind,
         source: Some(member),
         address: &m.address,
@@ -269,7 +269,7 @@ fn sender<'s>(
     input: &Emit<'_>,
     metadata: &Metadata<'_>,
     now: Clock,
-) -> Result<(Sender, Cow<'s, str>), Fault> {
+) -> Result<(CheckSender, Cow<'s, str>), Fault> {
     if let Some(known) = on_stream(state, input, now)? {
         return Ok(known);
     }
@@ -296,7 +296,7 @@ fn sender<'s>(
             return Err(Fault::new(ErrorCode::NotAMember, format!("{who} is not a member: join first")));
         }
         is_active(state)?;
-        Ok((Sender::Guest(membership::guest(state, who, known, token, input, now)?), Cow::Owned(who.to_owned())))
+        Ok((CheckSender::Guest(membership::guest(state, who, known, token, input, now)?), Cow::Owned(who.to_owned())))
     };
     let mut principal = state.principal(caller, None, now)?;
     if principal == Principal::Operator && said.is_some() {
@@ -322,7 +322,7 @@ fn sender<'s>(
             if state.member(id).is_some_and(|m| m.left) {
                 return guest(&address, Some(id), label);
             }
-            Ok((Sender::Member(id), address))
+            Ok((CheckSender::Member(id), address))
         }
         Principal::Operator | Principal::Holder { .. } => {
             Err(Fault::new(ErrorCode::NotAMember, "the operator has no address to send from: join as a member first"))
@@ -331,7 +331,7 @@ fn sender<'s>(
 }
 
 /// A stream that joined, which names itself as the network does or not at all: nothing has to be parsed.
-fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Option<(Sender, Cow<'s, str>)>, Fault> {
+fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Option<(CheckSender, Cow<'s, str>)>, Fault> {
     if input.caller.stream.is_none() {
         return Ok(None);
     }
@@ -340,7 +340,7 @@ fn on_stream<'s>(state: &'s State, input: &Emit<'_>, now: Clock) -> Result<Optio
     let known = state
         .member(id)
         .filter(|m| m.is_present() && said.is_none_or(|s| s == m.address.as_ref() || state.known_as(s) == Some(id)));
-    Ok(known.map(|m| (Sender::Member(id), Cow::Borrowed(m.address.as_ref()))))
+    Ok(known.map(|m| (CheckSender::Member(id), Cow::Borrowed(m.address.as_ref()))))
 }
 
 pub(crate) fn is_active(state: &State) -> Result<(), Fault> {
@@ -435,23 +435,23 @@ fn is_thread(text: &str) -> bool {
 }
 
 /// A target and the stream behind it.
-struct Aim<'d> {
+struct ResolvedTarget<'d> {
     target: Cow<'d, str>,
     stream: Option<StreamKey>,
     reach: Reach,
 }
 
 /// Finds out where a target leads. One that is written as the network itself writes it needs no parsing.
-fn aim<'d>(state: &'d State, kind: EventType<'_>, text: &'d str) -> Result<Aim<'d>, Fault> {
+fn aim<'d>(state: &'d State, kind: EventType<'_>, text: &'d str) -> Result<ResolvedTarget<'d>, Fault> {
     if text == "core" {
-        return Ok(Aim { target: text.into(), stream: None, reach: Reach::Core });
+        return Ok(ResolvedTarget { target: text.into(), stream: None, reach: Reach::Core });
     }
     if let Some(id) = state.member_id(text).filter(|id| state.member(*id).is_some_and(Member::is_present)) {
-        return Ok(Aim { target: text.into(), stream: Some(StreamKey::Inbox(id)), reach: Reach::Principal });
+        return Ok(ResolvedTarget { target: text.into(), stream: Some(StreamKey::Inbox(id)), reach: Reach::Principal });
     }
     let channel = text.strip_prefix("channel/").and_then(|name| state.channel_id(name));
     if let Some(id) = channel.filter(|id| state.channel(*id).is_some_and(|c| c.status == ChannelStatus::Active)) {
-        return Ok(Aim { target: text.into(), stream: Some(StreamKey::Channel(id)), reach: Reach::Members });
+        return Ok(ResolvedTarget { target: text.into(), stream: Some(StreamKey::Channel(id)), reach: Reach::Members });
     }
     let target = Address::parse_in(text, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("target {text:?}: {e}")).field("target"))?;
@@ -459,7 +459,7 @@ fn aim<'d>(state: &'d State, kind: EventType<'_>, text: &'d str) -> Result<Aim<'
         Some(stream) => stream,
         None => route::resolve(state, &target)?,
     };
-    Ok(Aim { target: target.as_str().to_owned().into(), stream, reach: Reach::of(&target) })
+    Ok(ResolvedTarget { target: target.as_str().to_owned().into(), stream, reach: Reach::of(&target) })
 }
 
 /// Where an event goes, how far it is seen, and what narrows it.
@@ -480,7 +480,7 @@ pub(crate) fn lay<'d>(
     metadata: &Metadata<'_>,
     member: Option<(MemberId, Maker)>,
 ) -> Result<Laid<'d>, Fault> {
-    let Aim { target, stream, reach } = aim(state, kind, target)?;
+    let ResolvedTarget { target, stream, reach } = aim(state, kind, target)?;
     if let (Reach::Resource, Some((member, _))) = (reach, member) {
         resources::visible(state, &target, member, kind)?;
     }
@@ -519,7 +519,7 @@ fn draft<'d, 'a>(
     member: MemberId,
     address: Cow<'d, str>,
     mut metadata: Metadata<'a>,
-) -> Result<Draft<'d, 'a>, Fault> {
+) -> Result<EmitDraft<'d, 'a>, Fault> {
     let envelope = input.envelope;
     let maker = state.maker(member, input.caller);
     let kind = envelope.event_type();
@@ -536,7 +536,7 @@ fn draft<'d, 'a>(
     if let Some(at) = envelope.timestamp {
         metadata.set("client_timestamp", at.to_owned());
     }
-    Ok(Draft {
+    Ok(EmitDraft {
         envelope,
         kind,
         member,
@@ -583,8 +583,8 @@ fn narrowed(state: &State, metadata: &Metadata<'_>) -> Result<Option<Vec<MemberI
 /// Runs the mods and commits (or signals) the event.
 pub(crate) fn commit(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -594,8 +594,8 @@ pub(crate) fn commit(
 /// The same, and uses the draft up where it lies: it is large, and most events come this way.
 fn commit_in_place(
     state: &State,
-    live: &mut Live,
-    draft: &mut Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -617,7 +617,7 @@ fn commit_in_place(
         _ => None,
     };
     recipient.map_or(Ok(()), |to| state.takes_one_more(to))?;
-    let mut view = mods::Draft {
+    let mut view = mods::PipelineInput {
         kind: kind.as_str(),
         source: Some(draft.member),
         address: &draft.address,

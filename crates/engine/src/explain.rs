@@ -2,7 +2,7 @@
 //! work), refusals, dead letters.
 
 use crate::history::Viewer;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::EventRecord;
 use crate::state::{DeadLetter, MemberId, State};
 use crate::tick::was_recipient;
@@ -117,7 +117,7 @@ impl State {
     }
 
     /// Explains a refusal from the ring of the last ones, to its sender or the operator.
-    pub fn explain_refusal(&self, live: &Live, viewer: Viewer, event_id: &str) -> Option<Refused> {
+    pub fn explain_refusal(&self, live: &VolatileState, viewer: Viewer, event_id: &str) -> Option<Refused> {
         let me = match viewer {
             Viewer::Operator => None,
             Viewer::Member(id) => Some(id),

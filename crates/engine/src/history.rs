@@ -71,7 +71,7 @@ pub struct Filter {
     pub room: Option<u32>,
     pub since: Option<Millis>,
     pub until: Option<Millis>,
-    /// Names of the filter that members have or had, with those members: a [`Page`] gives them.
+    /// Names of the filter that members have or had, with those members: a [`CandidatePage`] gives them.
     pub people: People,
 }
 
@@ -93,7 +93,7 @@ pub struct Lens {
 
 /// Candidates of a read, in the order asked for.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct CandidatePage {
     /// Positions to read.
     pub seqs: Vec<Seq>,
     /// There are no more candidates behind these.
@@ -304,7 +304,7 @@ impl State {
         position: Option<Seq>,
         through: Seq,
         max: usize,
-    ) -> Result<Page, Fault> {
+    ) -> Result<CandidatePage, Fault> {
         let lens = self.lens(viewer);
         let people = self.people(filter);
         if view == View::Inbox {
@@ -326,7 +326,7 @@ impl State {
             } else {
                 self.pending(id, after, through).take(max).collect()
             };
-            return Ok(Page { exhausted: seqs.len() < max, seqs, lens, people });
+            return Ok(CandidatePage { exhausted: seqs.len() < max, seqs, lens, people });
         }
         if !self.has_mod("persistence") {
             return Err(no_history());
@@ -341,7 +341,7 @@ impl State {
             None => (low, high),
         };
         let seqs = if low > high { Vec::new() } else { self.candidates(filter, low, high, max) };
-        Ok(Page { exhausted: seqs.len() < max, seqs, lens, people })
+        Ok(CandidatePage { exhausted: seqs.len() < max, seqs, lens, people })
     }
 
     /// Nothing before this seq was committed at `time` or later.

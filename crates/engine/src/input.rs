@@ -1,7 +1,7 @@
 //! What comes into an engine and what comes out, besides records.
 
 use crate::mods::ModConfig;
-use crate::mods::external::{Check, Checked};
+use crate::mods::external::{FinishedCheck, ModCheck};
 use crate::record::{EventRecord, Record};
 use crate::route::Route;
 use crate::state::MemberId;
@@ -95,7 +95,7 @@ pub struct Proofs {
 
 /// What is known of an event id that a client chose.
 #[derive(Debug, Clone, Default)]
-pub enum Seen {
+pub enum KnownId {
     /// Nothing.
     #[default]
     New,
@@ -125,7 +125,7 @@ pub struct Emit<'a> {
     /// 128-bit hash of the received bytes.
     pub received: u128,
     /// What is known of its id.
-    pub seen: Seen,
+    pub seen: KnownId,
     /// For a join: what was proved.
     pub proofs: Proofs,
     /// For a join: SHA-256 of the fresh session id. For an invitation: of its fresh secret.
@@ -146,7 +146,7 @@ impl<'a> Emit<'a> {
             caller: self.caller,
             envelope,
             received: self.received,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs::default(),
             fresh_session: self.fresh_session,
             resume: Resume::None,
@@ -234,7 +234,7 @@ pub enum Effect {
         code: ErrorCode,
     },
     /// A mod that runs elsewhere is shown an event; nobody waits for it.
-    Observe(Box<Check>),
+    Observe(Box<ModCheck>),
     /// A member that a face carried is no member any more.
     CarriedGone {
         /// The face.
@@ -380,7 +380,7 @@ pub enum Question {
         bytes: Arc<[u8]>,
     },
     /// What a mod that runs elsewhere says.
-    Check(Box<Check>),
+    Check(Box<ModCheck>),
     /// The event of this id.
     Find {
         /// The id.
@@ -478,5 +478,5 @@ pub struct Known {
     /// The mods the event is on its way through, once one of them was asked.
     pub mods: Option<Arc<[ModConfig]>>,
     /// What mods said.
-    pub checked: Vec<Checked>,
+    pub checked: Vec<FinishedCheck>,
 }

@@ -4,14 +4,14 @@
 //! had never been.
 
 use crate::channels;
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effects, Emit, Stop};
 use crate::membership::find_named;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{Change, EventRecord};
 use crate::route::StreamKey;
 use crate::server_events::{self, ServerEvent};
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::{ChannelId, MemberId, State};
 use rialto_model::EventType::{self, InvitationAccepted, InvitationCreated, InvitationRejected};
 use rialto_model::address::Address;
@@ -76,8 +76,8 @@ pub(crate) fn resolve(state: &State, kind: EventType<'_>, target: &Address) -> O
 /// Decides an event about an invitation.
 pub(crate) fn decide(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
@@ -152,7 +152,7 @@ fn read(
     if wish.message.as_ref().is_some_and(|m| m.chars().count() > limits::INVITE_MESSAGE_CHARS_MAX) {
         return Err(bad("message", &format!("at most {} characters", limits::INVITE_MESSAGE_CHARS_MAX)));
     }
-    state.has_room(Kind::Invitations, maker)?;
+    state.has_room(ShareKind::Invitations, maker)?;
     let seconds = number("expires_in_s", wish.expires_in_s, SECONDS_DEFAULT, limits::INVITE_SECONDS_MAX)?;
     let uses = number("max_uses", wish.max_uses, 1, limits::INVITE_USES_MAX.into())?;
     let created_at = now.wall;
@@ -178,8 +178,8 @@ fn next_id(state: &State, now: Clock, fx: &Effects) -> String {
 
 fn create(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
@@ -268,7 +268,7 @@ fn tell(state: &State, invite: &Invite, kind: EventType<'_>, payload: &Value, no
 }
 
 /// The invitation a member answers: one that is for it.
-fn answered<'s>(state: &'s State, draft: &Draft<'_, '_>, now: Clock) -> Result<(String, &'s Invite), Fault> {
+fn answered<'s>(state: &'s State, draft: &EmitDraft<'_, '_>, now: Clock) -> Result<(String, &'s Invite), Fault> {
     let InvitationAnswer { invitation_id: id } = draft.said()?;
     let invite = state.book.invites.get(id.as_str()).filter(|i| is_open(i, &draft.address, now)).ok_or_else(invalid)?;
     // Without an invitee it is for whoever knows the secret, and ids are no secrets.
@@ -278,8 +278,8 @@ fn answered<'s>(state: &'s State, draft: &Draft<'_, '_>, now: Clock) -> Result<(
 /// A member takes an invitation to a channel.
 fn accept(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -298,8 +298,8 @@ fn accept(
 /// A member refuses an invitation; its inviter is the target.
 fn reject(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {

@@ -56,12 +56,12 @@ pub use admin::AdminOp;
 pub use delivery::AckRequest;
 pub use explain::ExplainedEvent;
 pub use facts::{FactChange, FactNow, FactPage};
-pub use history::{Filter, Latest, Page, View, Viewer};
+pub use history::{CandidatePage, Filter, Latest, View, Viewer};
 pub use input::{
-    Accepted, Answers, Caller, Capabilities, Clock, Effect, Effects, Emit, Question, Seen, SessionRef, Stop, Via,
+    Accepted, Answers, Caller, Capabilities, Clock, Effect, Effects, Emit, KnownId, Question, SessionRef, Stop, Via,
 };
 pub use own::{Dnd, Wishes};
-pub use presence::Live;
+pub use presence::VolatileState;
 pub use principal::Principal;
 pub use record::{EventRecord, Record};
 pub use route::{Route, StreamKey};
@@ -78,13 +78,13 @@ pub struct Engine {
     /// Changed by [`Engine::apply`] alone.
     pub state: State,
     /// Presence, rate buckets, refusals: volatile, outside the state hash.
-    pub live: Live,
+    pub live: VolatileState,
 }
 
 impl Engine {
     /// An engine over a state, with nobody there yet.
     pub fn new(state: State) -> Engine {
-        Engine { state, live: Live::default() }
+        Engine { state, live: VolatileState::default() }
     }
 
     /// Decides one event of a client. Records come out in `effects`; nothing durable has changed yet. What it cannot
@@ -237,7 +237,7 @@ impl Engine {
     pub fn admin_by(
         &mut self,
         op: &AdminOp,
-        by: audit::By<'_>,
+        by: audit::AuditActor<'_>,
         now: Clock,
         effects: &mut Effects,
     ) -> Result<AdminOutcome, Fault> {

@@ -5,7 +5,7 @@
 
 use crate::history::Viewer;
 use crate::input::Clock;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::state::{ChannelId, Member, MemberId, State};
 use rialto_model::access::Operation;
 use rialto_model::view::{ChannelList, ChannelSection, ChannelView, MemberView, ResourceSummary, Roster, Section};
@@ -20,22 +20,22 @@ const ADDRESS_BYTES: usize = 32;
 
 /// How much of a list one piece may still hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Budget {
+pub struct ListBudget {
     rows: usize,
     bytes: usize,
     looks: usize,
 }
 
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget { rows: limits::LIST_ROWS_MAX, bytes: limits::LIST_BYTES_MAX, looks: limits::LIST_LOOKS_MAX }
+impl Default for ListBudget {
+    fn default() -> ListBudget {
+        ListBudget { rows: limits::LIST_ROWS_MAX, bytes: limits::LIST_BYTES_MAX, looks: limits::LIST_LOOKS_MAX }
     }
 }
 
-impl Budget {
+impl ListBudget {
     /// At most so many rows.
-    pub fn rows(rows: usize) -> Budget {
-        Budget { rows: rows.min(limits::LIST_ROWS_MAX), ..Budget::default() }
+    pub fn rows(rows: usize) -> ListBudget {
+        ListBudget { rows: rows.min(limits::LIST_ROWS_MAX), ..ListBudget::default() }
     }
 
     /// Whether another row may be looked at, which takes so many bytes to read.
@@ -54,29 +54,29 @@ impl Budget {
 
 /// Rows, and the cursor behind them if there are more.
 #[derive(Debug)]
-pub struct Piece<R> {
+pub struct ListPiece<R> {
     /// The rows.
     pub rows: Vec<R>,
     /// Where the next piece begins.
     pub next: Option<String>,
 }
 
-impl<R> Default for Piece<R> {
-    fn default() -> Piece<R> {
-        Piece { rows: Vec::new(), next: None }
+impl<R> Default for ListPiece<R> {
+    fn default() -> ListPiece<R> {
+        ListPiece { rows: Vec::new(), next: None }
     }
 }
 
-impl<R> Piece<R> {
+impl<R> ListPiece<R> {
     /// Takes rows of a list while there is room. `row` gives nothing for what does not belong.
     pub(crate) fn of<T>(
         items: impl Iterator<Item = T>,
-        mut budget: Budget,
+        mut budget: ListBudget,
         cost: impl Fn(&T) -> usize,
         cursor: impl Fn(&T) -> String,
         row: impl Fn(&T) -> Option<(R, usize)>,
-    ) -> Piece<R> {
-        let mut piece = Piece::default();
+    ) -> ListPiece<R> {
+        let mut piece = ListPiece::default();
         let mut last = None;
         for item in items {
             if !budget.look(cost(&item)) {
@@ -139,16 +139,22 @@ fn profile_bytes(member: &Member) -> usize {
 impl State {
     /// The roster of sheet section 5, as far as the viewer may see it: the first rows of each section, or those of one section after a
     /// cursor. Sections with more rows are in `next`, each with the cursor to go on from.
-    pub fn discovered(&self, live: &Live, viewer: Viewer, filter: &RosterFilter, now: Clock) -> Result<Roster, Fault> {
+    pub fn discovered(
+        &self,
+        live: &VolatileState,
+        viewer: Viewer,
+        filter: &RosterFilter,
+        now: Clock,
+    ) -> Result<Roster, Fault> {
         let after = filter.after.as_deref().filter(|text| !text.is_empty());
         if after.is_some() && filter.include.as_ref().is_none_or(|names| names.len() != 1) {
             return Err(bad("after", "is a cursor of one section: include names that section alone"));
         }
         let budget = match filter.limit {
-            None => Budget::default(),
+            None => ListBudget::default(),
             Some(limit) => {
                 let rows = usize::try_from(limit).ok().filter(|n| (1..=limits::LIST_ROWS_MAX).contains(n));
-                Budget::rows(rows.ok_or_else(|| bad("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?)
+                ListBudget::rows(rows.ok_or_else(|| bad("limit", &format!("1 to {}", limits::LIST_ROWS_MAX)))?)
             }
         };
         let mut roster = Roster::default();
@@ -188,12 +194,12 @@ impl State {
 
     fn agents_listed(
         &self,
-        live: &Live,
+        live: &VolatileState,
         filter: &RosterFilter,
         after: Option<MemberId>,
-        budget: Budget,
+        budget: ListBudget,
         now: Clock,
-    ) -> Piece<MemberView> {
+    ) -> ListPiece<MemberView> {
         let RosterFilter { role, status, capability, query, .. } = filter;
         let passes = |id: MemberId, m: &Member| {
             role.as_deref().is_none_or(|r| m.role().as_str() == r)
@@ -204,7 +210,7 @@ impl State {
                 })
         };
         let searches = query.is_some() || capability.is_some();
-        Piece::of(
+        ListPiece::of(
             self.roster_after(after),
             budget,
             |(_, m)| if searches { profile_bytes(m) } else { 0 },
@@ -221,13 +227,13 @@ impl State {
         viewer: Viewer,
         full: bool,
         after: Option<ChannelId>,
-        budget: Budget,
+        budget: ListBudget,
     ) -> (ChannelSection, Option<String>) {
         if full {
             let piece = self.channel_views(viewer, after, budget);
             return (ChannelSection::Entries(piece.rows), piece.next);
         }
-        let piece = Piece::of(
+        let piece = ListPiece::of(
             self.channels_seen(viewer, after),
             budget,
             |_| 0,
@@ -238,13 +244,13 @@ impl State {
     }
 
     /// A piece of the channels the viewer may know of.
-    pub fn channel_list(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> ChannelList {
+    pub fn channel_list(&self, viewer: Viewer, after: Option<ChannelId>, budget: ListBudget) -> ChannelList {
         let piece = self.channel_views(viewer, after, budget);
         ChannelList { channels: piece.rows, has_more: piece.next.is_some(), next: piece.next }
     }
 
-    fn channel_views(&self, viewer: Viewer, after: Option<ChannelId>, budget: Budget) -> Piece<ChannelView> {
-        Piece::of(
+    fn channel_views(&self, viewer: Viewer, after: Option<ChannelId>, budget: ListBudget) -> ListPiece<ChannelView> {
+        ListPiece::of(
             self.channels_seen(viewer, after),
             budget,
             |_| 0,
@@ -254,10 +260,10 @@ impl State {
     }
 
     /// The first agents of the network; people are not among them.
-    pub fn agent_views(&self, live: &Live, now: Clock) -> Piece<MemberView> {
-        Piece::of(
+    pub fn agent_views(&self, live: &VolatileState, now: Clock) -> ListPiece<MemberView> {
+        ListPiece::of(
             self.roster_after(None),
-            Budget::default(),
+            ListBudget::default(),
             |_| 0,
             |(id, _)| id.to_string(),
             |(id, m)| {
@@ -267,7 +273,7 @@ impl State {
         )
     }
 
-    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: Budget) -> Piece<ResourceSummary> {
+    fn resources_listed(&self, viewer: Viewer, after: Option<&str>, budget: ListBudget) -> ListPiece<ResourceSummary> {
         let asker = match viewer {
             Viewer::Member(id) => Some(id),
             Viewer::Operator | Viewer::Reader { .. } => None,
@@ -276,7 +282,7 @@ impl State {
             None => Some("core".into()),
             Some(id) => self.member(id).map(|m| m.address.clone()),
         };
-        Piece::of(
+        ListPiece::of(
             self.resources_after(after),
             budget,
             |_| ROW_BYTES,
@@ -288,9 +294,9 @@ impl State {
         )
     }
 
-    fn groups_listed(&self, after: Option<&str>, budget: Budget) -> Piece<String> {
+    fn groups_listed(&self, after: Option<&str>, budget: ListBudget) -> ListPiece<String> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Piece::of(
+        ListPiece::of(
             self.book.groups.range::<str, _>((from, Bound::Unbounded)),
             budget,
             |_| 0,

@@ -1,8 +1,8 @@
 //! What is shown of a network as a whole: its public profile, and its settings, tokens, groups and dead letters for the operator.
 
 use crate::input::{Caller, Clock};
-use crate::listing::Piece;
-use crate::presence::Live;
+use crate::listing::ListPiece;
+use crate::presence::VolatileState;
 use crate::state::{DeadLetter, State};
 use rialto_model::network::{Policy, Token};
 use rialto_model::view::{
@@ -61,7 +61,7 @@ impl State {
     }
 
     /// The tokens of the network, without their hashes.
-    pub fn tokens(&self, live: &Live) -> TokenList {
+    pub fn tokens(&self, live: &VolatileState) -> TokenList {
         let shown = |token: &Token| TokenView {
             label: token.label.clone(),
             role: token.role,
@@ -89,9 +89,9 @@ impl State {
     }
 
     /// The network as a workspace, and what the caller may do to it; with its agents if they are asked for.
-    pub fn workspace_view(&self, live: &Live, caller: &Caller, agents: bool, now: Clock) -> WorkspaceView {
+    pub fn workspace_view(&self, live: &VolatileState, caller: &Caller, agents: bool, now: Clock) -> WorkspaceView {
         let book = &self.book;
-        let agents = if agents { self.agent_views(live, now) } else { Piece::default() };
+        let agents = if agents { self.agent_views(live, now) } else { ListPiece::default() };
         WorkspaceView {
             id: book.id.clone(),
             name: book.settings.name.clone(),

@@ -4,11 +4,11 @@
 //! Not here: leaving (`membership`, `channels`), and holding mail back (`rialto-node`).
 
 use crate::channels;
-use crate::credential::Hold;
+use crate::credential::NameHold;
 use crate::emit;
 use crate::input::{Clock, Effects};
 use crate::membership;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::rights::Brings;
 use crate::server_events;
@@ -82,7 +82,7 @@ impl Wishes {
 /// Decides a member's own wishes.
 pub(crate) fn decide(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     by: MemberId,
     wishes: &Wishes,
     now: Clock,
@@ -114,13 +114,13 @@ fn may_be_called(state: &State, by: MemberId, member: &Member, name: &str) -> Re
     if address.as_str() == member.address.as_ref() || state.book.former.get(address.as_str()) == Some(&by) {
         return Ok(());
     }
-    state.may_take(&address, None, Brings { hold: Hold::Token, proves: false, operator: false })
+    state.may_take(&address, None, Brings { hold: NameHold::Token, proves: false, operator: false })
 }
 
 /// The changes themselves, whoever wants them. Gives the address from here on.
 pub(crate) fn change(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     id: MemberId,
     wishes: &Wishes,
     now: Clock,
@@ -162,7 +162,7 @@ fn mute(state: &State, id: MemberId, member: &Member, name: &str, on: bool, fx: 
 
 fn rename(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     id: MemberId,
     member: &Member,
     name: &str,
@@ -274,7 +274,7 @@ pub(crate) fn leapt(state: &mut State, by: Millis) {
 
 impl State {
     /// A member as it sees itself: the roster's entry, and what it decided.
-    pub fn me_view(&self, live: &Live, id: MemberId, now: Clock) -> Option<MeView> {
+    pub fn me_view(&self, live: &VolatileState, id: MemberId, now: Clock) -> Option<MeView> {
         let m = self.member(id)?;
         let names = |ids: &mut dyn Iterator<Item = &ChannelId>| -> Vec<String> {
             ids.filter_map(|c| self.channel(*c)).map(|c| format!("channel/{}", c.name)).collect()

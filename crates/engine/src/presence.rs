@@ -91,7 +91,7 @@ impl Roll {
 
 /// A refusal, kept for `explain`.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct RecentRefusal {
     /// Id the client gave.
     pub event_id: String,
     /// Who sent it, if that was proved.
@@ -108,7 +108,7 @@ pub struct Refusal {
 
 /// The volatile part of an engine.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct VolatileState {
     /// Who is there.
     pub presence: Roll,
     /// Rate limiter's buckets.
@@ -116,7 +116,7 @@ pub struct Live {
     /// What mod/analytics counted.
     pub analytics: Option<Box<Analytics>>,
     /// The last refusals.
-    pub refusals: VecDeque<Refusal>,
+    pub refusals: VecDeque<RecentRefusal>,
     /// Who came or went since everybody was last told, in a network that tells all changes together.
     pub(crate) presence_changes: BTreeMap<Box<str>, (Role, bool)>,
     /// Makes ids of signals unique.
@@ -139,7 +139,7 @@ pub struct Live {
     pub(crate) progress: BTreeMap<UnitNo, Millis>,
 }
 
-impl Live {
+impl VolatileState {
     /// When a token was last used, as far as anybody knows.
     pub fn last_use(&self, token: &Token) -> Option<Millis> {
         self.tokens_shown.get(&token.sha256).copied().max(token.last_used_at)
@@ -198,7 +198,7 @@ impl Live {
         if self.refusals.len() >= limits::REFUSALS_KEPT_MAX {
             self.refusals.pop_front();
         }
-        self.refusals.push_back(Refusal {
+        self.refusals.push_back(RecentRefusal {
             event_id: id.to_string(),
             source,
             kind: input.envelope.kind.to_string(),

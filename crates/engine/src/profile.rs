@@ -7,7 +7,7 @@ use crate::input::{Clock, Content, Effects};
 use crate::mods::{self, ModConfig};
 use crate::record::Change;
 use crate::resources::Resource;
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::State;
 use rialto_model::access::{Permissions, Rule};
 use rialto_model::address::ResourceKind;
@@ -55,7 +55,7 @@ pub(crate) fn revise(
         mods::sort(&mut list);
         fx.change(Change::Mods { mods: list });
     }
-    if state.resource_named(SKILL).is_none() && state.has_room(Kind::Resources, Maker::Operator).is_ok() {
+    if state.resource_named(SKILL).is_none() && state.has_room(ShareKind::Resources, Maker::Operator).is_ok() {
         let record = Resource {
             address: SKILL.into(),
             kind: ResourceKind::Context,

@@ -5,20 +5,20 @@
 use crate::bugs;
 use crate::input::{Clock, Effect, Effects};
 use crate::mods::persistence;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{EventRecord, Record};
 use crate::route::{Route, StreamKey};
-use crate::state::{Member, MemberId, Receipt, State};
+use crate::state::{Member, MemberId, ReceiptRequest, State};
 use rialto_model::{Event, EventId, EventParts, EventType, Seq, Visibility};
 use std::sync::Arc;
 
 /// Tells the sender of the event at `seq` that `by` has acked it.
 pub(crate) fn give(
     state: &State,
-    live: &Live,
+    live: &VolatileState,
     by: MemberId,
     seq: Seq,
-    receipt: &Receipt,
+    receipt: &ReceiptRequest,
     now: Clock,
     fx: &mut Effects,
 ) {
@@ -48,7 +48,7 @@ pub(crate) fn give(
     })));
 }
 
-fn event(state: &State, by: MemberId, sender: &Member, receipt: &Receipt, seq: Seq, id: EventId) -> Event {
+fn event(state: &State, by: MemberId, sender: &Member, receipt: &ReceiptRequest, seq: Seq, id: EventId) -> Event {
     Event::new(
         seq,
         &EventParts {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a thread is here while it has an event, at its last one; a room always is, at 0 while it has none.
 
-use crate::conversations::Place;
+use crate::conversations::ListPosition;
 use crate::route::StreamKey;
 use crate::state::{ChannelId, MemberId, Room, State};
 use rialto_model::Seq;
@@ -15,12 +15,12 @@ pub(crate) struct Recency {
     last_in_thread: Vec<Seq>,
     last_in_room: Vec<Seq>,
     /// By channel.
-    pub(crate) threads: BTreeMap<ChannelId, BTreeSet<Place>>,
+    pub(crate) threads: BTreeMap<ChannelId, BTreeSet<ListPosition>>,
     /// Threads that have an event.
     pub(crate) live_threads: usize,
     /// By member.
-    pub(crate) rooms: BTreeMap<MemberId, BTreeSet<Place>>,
-    pub(crate) all_rooms: BTreeSet<Place>,
+    pub(crate) rooms: BTreeMap<MemberId, BTreeSet<ListPosition>>,
+    pub(crate) all_rooms: BTreeSet<ListPosition>,
 }
 
 impl Recency {
@@ -52,7 +52,7 @@ impl Recency {
             return;
         }
         // The new place before the old one goes: a set that is empty in between gives its memory back.
-        let change = |places: &mut BTreeSet<Place>| {
+        let change = |places: &mut BTreeSet<ListPosition>| {
             places.insert((to, number));
             places.remove(&(from, number));
         };

@@ -4,10 +4,10 @@
 //! Not here: who somebody is (`principal`), and rules of resources (`resources::access`).
 
 use crate::admin::AdminOp;
-use crate::credential::{Hold, Session};
+use crate::credential::{NameHold, Session};
 use crate::input::{Caller, Clock, Effect, Effects};
 use crate::invites::Invite;
-use crate::presence::{Live, USED_EVERY_MS};
+use crate::presence::{USED_EVERY_MS, VolatileState};
 use crate::principal::Principal;
 use crate::record::Change;
 use crate::state::{Member, MemberId, State};
@@ -42,7 +42,7 @@ fn taken(address: &str, how: &str) -> Fault {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Brings {
     /// The strongest credential.
-    pub(crate) hold: Hold,
+    pub(crate) hold: NameHold,
     /// It proves that this very name is the joiner's.
     pub(crate) proves: bool,
     /// The operator speaks.
@@ -55,15 +55,15 @@ impl State {
         let past = [&member.revoked, &member.expired, &member.voided];
         let had_sessions = || !member.sessions.is_empty() || past.iter().any(|hashes| !hashes.is_empty());
         let every = !self.book.settings.token_manages && self.book.settings.names == Names::Owned;
-        member.hold == Hold::Owned || every && member.hold != Hold::Nothing && had_sessions()
+        member.hold == NameHold::Owned || every && member.hold != NameHold::Nothing && had_sessions()
     }
 
     /// What a name is held by after a join.
-    pub(crate) fn held(&self, old: Option<&Member>, address: &Address, brings: Brings) -> Hold {
+    pub(crate) fn held(&self, old: Option<&Member>, address: &Address, brings: Brings) -> NameHold {
         let settings = &self.book.settings;
         let person = matches!(address.entity(), Entity::Human(_));
         let owns = !settings.token_manages && (person || settings.names == Names::Owned);
-        let hold = if owns { Hold::Owned } else { brings.hold };
+        let hold = if owns { NameHold::Owned } else { brings.hold };
         old.map_or(hold, |old| old.hold.max(hold))
     }
 
@@ -151,9 +151,11 @@ impl State {
     pub(crate) fn may_act(&self, op: &AdminOp, caller: &Caller, now: Clock) -> Result<(), Fault> {
         let principal = self.principal(caller, None, now)?;
         let (fine, takes) = match needed(op, self.book.settings.token_manages) {
-            Need::Operator => (principal == Principal::Operator, "the operator"),
-            Need::Manage => (self.may_manage(caller, now), "the operator or a master, whom the operator makes"),
-            Need::Arrange => {
+            RequiredRight::Operator => (principal == Principal::Operator, "the operator"),
+            RequiredRight::Manage => {
+                (self.may_manage(caller, now), "the operator or a master, whom the operator makes")
+            }
+            RequiredRight::Arrange => {
                 (self.may_arrange(caller, now), "a master, a person, the workspace's token or the operator")
             }
         };
@@ -202,7 +204,7 @@ impl State {
     }
 
     /// Members as the operator sees them: what each name is held by, and its sessions, without any secret.
-    pub fn credentials(&self, live: &Live, now: Clock) -> MembersList {
+    pub fn credentials(&self, live: &VolatileState, now: Clock) -> MembersList {
         let wall = |steady: u64| now.wall.saturating_sub(now.steady.saturating_sub(steady));
         let members = self.roster().map(|(id, m)| {
             let used =
@@ -243,7 +245,7 @@ fn stands_on<'s>(member: &'s Member, session: &'s Session) -> Option<&'s str> {
 
 /// Who an act takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum RequiredRight {
     Operator,
     /// The operator, or who manages.
     Manage,
@@ -251,10 +253,10 @@ enum Need {
     Arrange,
 }
 
-fn needed(op: &AdminOp, token_manages: bool) -> Need {
+fn needed(op: &AdminOp, token_manages: bool) -> RequiredRight {
     match op {
         // Who manages makes no second one, except where everybody with the token does.
-        AdminOp::Role(_, Role::Master) if !token_manages => Need::Operator,
+        AdminOp::Role(_, Role::Master) if !token_manages => RequiredRight::Operator,
         AdminOp::Settings(_)
         | AdminOp::AddToken(_)
         | AdminOp::RotateToken(_)
@@ -271,8 +273,8 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::Invite(..)
         | AdminOp::EndInvite(..)
         | AdminOp::Unregister(_)
-        | AdminOp::Noted(..) => Need::Manage,
-        AdminOp::OpenSession(..) | AdminOp::SetChannel(..) => Need::Arrange,
+        | AdminOp::Noted(..) => RequiredRight::Manage,
+        AdminOp::OpenSession(..) | AdminOp::SetChannel(..) => RequiredRight::Arrange,
         AdminOp::Member(..)
         | AdminOp::Release(_)
         | AdminOp::EndSessions(..)
@@ -282,7 +284,7 @@ fn needed(op: &AdminOp, token_manages: bool) -> Need {
         | AdminOp::DropDead(..)
         | AdminOp::Enroll(..)
         | AdminOp::CreateChannel(_)
-        | AdminOp::ReviseProfile { .. } => Need::Operator,
+        | AdminOp::ReviseProfile { .. } => RequiredRight::Operator,
     }
 }
 
@@ -342,14 +344,14 @@ pub(crate) fn member_removed(state: &State, id: MemberId, fx: &mut Effects) {
 }
 
 /// Notes that a token was shown.
-pub(crate) fn token_shown(state: &State, live: &mut Live, sha256: &[u8; 32], now: Clock) {
+pub(crate) fn token_shown(state: &State, live: &mut VolatileState, sha256: &[u8; 32], now: Clock) {
     if state.book.tokens.iter().any(|token| token.sha256 == *sha256) {
         live.tokens_shown.insert(*sha256, now.wall);
     }
 }
 
 /// Puts the last use of tokens down, at most once an hour for each: an operator who wonders whether one may go looks days back.
-pub(crate) fn record_token_use(state: &State, live: &mut Live, fx: &mut Effects) {
+pub(crate) fn record_token_use(state: &State, live: &mut VolatileState, fx: &mut Effects) {
     if live.tokens_shown.is_empty() {
         return;
     }
@@ -363,7 +365,7 @@ pub(crate) fn record_token_use(state: &State, live: &mut Live, fx: &mut Effects)
 }
 
 /// Sessions end with the time of the token they were made with, and so do invitations.
-pub(crate) fn end_expired_credentials(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+pub(crate) fn end_expired_credentials(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     let over = state.book.tokens.iter().filter(|t| t.expires_at.is_some_and(|end| end <= now.wall));
     let over: BTreeSet<&str> = over.map(|token| token.label.as_str()).collect();
     if over.is_empty() {

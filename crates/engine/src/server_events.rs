@@ -1,8 +1,8 @@
 //! Events the server makes itself: copies of joins, notices, signals.
 
-use crate::input::{Clock, Effect, Effects, Emit, Seen};
+use crate::input::{Clock, Effect, Effects, Emit, KnownId};
 use crate::mods::persistence;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::state::{ChannelId, MemberId, State};
@@ -24,7 +24,7 @@ pub(crate) fn system_copy(
     let seq = state.next_seq() + fx.events();
     let id = match (&input.envelope.id, &input.seen) {
         // A join is never a duplicate: each one is an act. Its id names the first only.
-        (Some(id), Seen::New) => id.to_string(),
+        (Some(id), KnownId::New) => id.to_string(),
         _ => EventId { at: stamp, seq, salt: state.book.salt }.to_text(),
     };
     let event = Event::new(
@@ -58,7 +58,7 @@ pub(crate) fn system_copy(
 /// A server event for whoever is there.
 pub(crate) fn server_signal(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     kind: EventType<'_>,
     payload: &serde_json::Value,
     now: Clock,
@@ -168,7 +168,7 @@ pub(crate) fn mod_event(
 /// to each member would cost the square of their number.
 pub(crate) fn presence_signal(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     address: &str,
     role: Role,
     online: bool,
@@ -183,7 +183,7 @@ pub(crate) fn presence_signal(
 }
 
 /// Tells everybody of all who came or went since the last time, in one signal: the first as ever, some more by name, the rest by number.
-pub(crate) fn presence_changes(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+pub(crate) fn presence_changes(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     let changes = std::mem::take(&mut live.presence_changes);
     let mut all = changes.iter().map(|(address, (role, online))| status_of(address, *role, *online));
     let Some(mut payload) = all.next() else { return };
@@ -201,7 +201,7 @@ fn status_of(address: &str, role: Role, online: bool) -> serde_json::Value {
 }
 
 /// Ids of what has no position: unique while the process lives.
-pub(crate) fn signal_id(state: &State, live: &mut Live, stamp: Millis) -> EventId {
+pub(crate) fn signal_id(state: &State, live: &mut VolatileState, stamp: Millis) -> EventId {
     live.signals += 1;
     EventId { at: stamp, seq: (1 << 63) | live.signals, salt: state.book.salt }
 }

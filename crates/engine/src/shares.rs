@@ -3,7 +3,7 @@
 //! Invariant: counts are derived from the book; replay and snapshots give the ones there are. The operator is outside of shares, and a
 //! part of every limit is kept for it.
 
-use crate::audit::By;
+use crate::audit::AuditActor;
 use crate::input::{Caller, Clock};
 use crate::principal::Principal;
 use crate::rights::is_reserved;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// What there is a share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ShareKind {
     Channels,
     Groups,
     Threads,
@@ -27,40 +27,40 @@ pub(crate) enum Kind {
     OpenWork,
 }
 
-impl Kind {
+impl ShareKind {
     fn limit(self) -> usize {
         match self {
-            Kind::Channels => limits::CHANNELS_MAX,
-            Kind::Groups => limits::GROUPS_MAX,
-            Kind::Threads => limits::THREADS_MAX,
-            Kind::Rooms => limits::ROOMS_MAX,
-            Kind::Resources => limits::RESOURCES_MAX,
-            Kind::Invitations => limits::INVITES_MAX,
-            Kind::OpenWork => limits::WORK_OPEN_MAX,
+            ShareKind::Channels => limits::CHANNELS_MAX,
+            ShareKind::Groups => limits::GROUPS_MAX,
+            ShareKind::Threads => limits::THREADS_MAX,
+            ShareKind::Rooms => limits::ROOMS_MAX,
+            ShareKind::Resources => limits::RESOURCES_MAX,
+            ShareKind::Invitations => limits::INVITES_MAX,
+            ShareKind::OpenWork => limits::WORK_OPEN_MAX,
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Kind::Channels => "channels",
-            Kind::Groups => "groups",
-            Kind::Threads => "threads",
-            Kind::Rooms => "direct rooms",
-            Kind::Resources => "resources",
-            Kind::Invitations => "invitations",
-            Kind::OpenWork => "open work units",
+            ShareKind::Channels => "channels",
+            ShareKind::Groups => "groups",
+            ShareKind::Threads => "threads",
+            ShareKind::Rooms => "direct rooms",
+            ShareKind::Resources => "resources",
+            ShareKind::Invitations => "invitations",
+            ShareKind::OpenWork => "open work units",
         }
     }
 
     /// How room is made.
     fn way_out(self) -> &'static str {
         match self {
-            Kind::Channels | Kind::Groups => "delete some",
-            Kind::Threads => "go on in those there are",
-            Kind::Rooms => "go on in those there are",
-            Kind::Resources => "unregister some",
-            Kind::Invitations => "revoke some, or let them lapse",
-            Kind::OpenWork => "let some end first",
+            ShareKind::Channels | ShareKind::Groups => "delete some",
+            ShareKind::Threads => "go on in those there are",
+            ShareKind::Rooms => "go on in those there are",
+            ShareKind::Resources => "unregister some",
+            ShareKind::Invitations => "revoke some, or let them lapse",
+            ShareKind::OpenWork => "let some end first",
         }
     }
 }
@@ -153,36 +153,36 @@ impl State {
         if operators { Maker::Operator } else { Maker::Member(member) }
     }
 
-    fn all_of(&self, kind: Kind) -> usize {
+    fn all_of(&self, kind: ShareKind) -> usize {
         match kind {
-            Kind::Channels => self.channels.len(),
-            Kind::Groups => self.book.groups.len(),
-            Kind::Threads => self.threads.len(),
-            Kind::Rooms => self.book.rooms.len(),
-            Kind::Resources => self.book.resources.len(),
-            Kind::Invitations => self.book.invites.len(),
-            Kind::OpenWork => self.work.open,
+            ShareKind::Channels => self.channels.len(),
+            ShareKind::Groups => self.book.groups.len(),
+            ShareKind::Threads => self.threads.len(),
+            ShareKind::Rooms => self.book.rooms.len(),
+            ShareKind::Resources => self.book.resources.len(),
+            ShareKind::Invitations => self.book.invites.len(),
+            ShareKind::OpenWork => self.work.open,
         }
     }
 
-    fn made(&self, kind: Kind, by: Option<MemberId>) -> usize {
+    fn made(&self, kind: ShareKind, by: Option<MemberId>) -> usize {
         let of = |made: &Made| made.get(&by).copied().unwrap_or(0);
         match kind {
-            Kind::Channels => of(&self.shares.channels),
-            Kind::Threads => of(&self.shares.threads),
-            Kind::Rooms => of(&self.shares.rooms),
-            Kind::Invitations => of(&self.shares.invitations),
+            ShareKind::Channels => of(&self.shares.channels),
+            ShareKind::Threads => of(&self.shares.threads),
+            ShareKind::Rooms => of(&self.shares.rooms),
+            ShareKind::Invitations => of(&self.shares.invitations),
             // No group says who made it.
-            Kind::Groups => self.book.groups.len(),
-            Kind::Resources => {
+            ShareKind::Groups => self.book.groups.len(),
+            ShareKind::Resources => {
                 by.and_then(|by| self.resource_index.owned.get(&by)).map_or(0, std::collections::BTreeSet::len)
             }
-            Kind::OpenWork => by.and_then(|by| self.work.open_asked.get(&by)).copied().unwrap_or(0),
+            ShareKind::OpenWork => by.and_then(|by| self.work.open_asked.get(&by)).copied().unwrap_or(0),
         }
     }
 
     /// Refuses another one of a kind where the network, or its maker, has all that may be.
-    pub(crate) fn has_room(&self, kind: Kind, by: Maker) -> Result<(), Fault> {
+    pub(crate) fn has_room(&self, kind: ShareKind, by: Maker) -> Result<(), Fault> {
         let (whole, what, way_out) = (kind.limit(), kind.words(), kind.way_out());
         let limit = match by {
             Maker::Operator => whole,
@@ -207,14 +207,14 @@ impl State {
     }
 
     /// Refuses an act of who is not the operator that makes one more of something where there is no room.
-    pub(crate) fn has_room_for(&self, op: &AdminOp, by: &By<'_>, now: Clock) -> Result<(), Fault> {
+    pub(crate) fn has_room_for(&self, op: &AdminOp, by: &AuditActor<'_>, now: Clock) -> Result<(), Fault> {
         if self.principal(by.caller, None, now) == Ok(Principal::Operator) {
             return Ok(());
         }
         let kind = match op {
-            AdminOp::OpenSession(..) | AdminOp::CreateChannel(_) => Some(Kind::Channels),
-            AdminOp::SetGroup(name, _) => (!self.book.groups.contains_key(name.as_str())).then_some(Kind::Groups),
-            AdminOp::Invite(..) => Some(Kind::Invitations),
+            AdminOp::OpenSession(..) | AdminOp::CreateChannel(_) => Some(ShareKind::Channels),
+            AdminOp::SetGroup(name, _) => (!self.book.groups.contains_key(name.as_str())).then_some(ShareKind::Groups),
+            AdminOp::Invite(..) => Some(ShareKind::Invitations),
             AdminOp::Settings(_)
             | AdminOp::AddToken(_)
             | AdminOp::RotateToken(_)

@@ -7,7 +7,7 @@ use crate::monotonic::Reading;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::state::{Book, State};
-use crate::streams::{Acked, Lists};
+use crate::streams::{AckState, Lists};
 use crate::weights::PLANES_MAX;
 use rialto_model::NetworkId;
 use roaring::RoaringTreemap;
@@ -159,7 +159,7 @@ impl State {
             let member = u32::from_le_bytes(get::<4>(&mut r).ok_or_else(truncated)?);
             let floor = get_u64(&mut r).ok_or_else(truncated)?;
             let above = get_bitmap(&mut r).ok_or_else(truncated)?;
-            lists.acked.insert(member, Acked { floor, above });
+            lists.acked.insert(member, AckState { floor, above });
         }
         lists.kept = get_bitmap(&mut r).ok_or_else(truncated)?;
         let network = NetworkId::parse(&book.id).map_err(|e| bad(&e.to_string()))?;

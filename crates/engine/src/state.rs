@@ -3,9 +3,9 @@
 //! Invariant: changed by `apply` alone. Maps are ordered or keep insertion order, so iteration is stable.
 //! Not here: presence, rate buckets and other volatile things (`presence`).
 
-use crate::audit::Entry;
+use crate::audit::AuditRecord;
 use crate::conversations::NOWHERE;
-use crate::credential::{Ended, Hold, Session, Strangers};
+use crate::credential::{Ended, NameHold, Session, Strangers};
 use crate::directory::Directory;
 use crate::facts::Facts;
 use crate::invites::Invite;
@@ -117,8 +117,8 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Role>,
     /// What its name was taken with.
-    #[serde(default, skip_serializing_if = "Hold::is_token")]
-    pub hold: Hold,
+    #[serde(default, skip_serializing_if = "NameHold::is_token")]
+    pub hold: NameHold,
     /// 0–3.
     pub verification: u8,
     /// What it says of itself.
@@ -293,7 +293,7 @@ pub struct Room {
 
 /// A wish for receipts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
+pub struct ReceiptRequest {
     /// Id of the event.
     pub id: Box<str>,
     /// Who asked.
@@ -391,12 +391,12 @@ pub struct Book {
     /// Non-pass verdicts of mods on committed events, for `explain`.
     pub verdicts: BTreeMap<Seq, Vec<String>>,
     /// Events whose sender wants to hear of acks, while somebody has not acked.
-    pub receipts: BTreeMap<Seq, Receipt>,
+    pub receipts: BTreeMap<Seq, ReceiptRequest>,
     /// Events whose payload was redacted.
     pub redacted: BTreeSet<Seq>,
     /// Who managed the network, the newest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub audit: VecDeque<Entry>,
+    pub audit: VecDeque<AuditRecord>,
     /// Work units: open ones, and ended ones for a while.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<UnitNo, Unit>,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// What one member has acked: everything of its mail up to `floor`, and `above` besides.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Acked {
+pub struct AckState {
     /// Nothing at or below is pending.
     pub floor: Seq,
     /// Acked above the floor.
@@ -24,7 +24,7 @@ pub struct Acked {
 pub struct Lists {
     /// Looked up with every event, so by hash. The order is chance: whoever walks them sorts what comes out.
     pub(crate) streams: IndexMap<StreamKey, RoaringTreemap, foldhash::fast::FixedState>,
-    pub(crate) acked: BTreeMap<MemberId, Acked>,
+    pub(crate) acked: BTreeMap<MemberId, AckState>,
     /// Events that history keeps.
     pub(crate) kept: RoaringTreemap,
     /// Of the streams mail comes from: how large events of more than a KiB are.
@@ -78,7 +78,7 @@ impl Lists {
     }
 
     /// What a member has acked.
-    pub fn acked(&self, member: MemberId) -> Option<&Acked> {
+    pub fn acked(&self, member: MemberId) -> Option<&AckState> {
         self.acked.get(&member)
     }
 

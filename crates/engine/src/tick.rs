@@ -12,7 +12,8 @@ use crate::mods::{persistence, workspace};
 use crate::monotonic;
 use crate::own;
 use crate::presence::{
-    Live, PERSON_SESSION_AGE_MS, PERSON_SESSION_IDLE_MS, Presence, SESSION_AGE_MS, SESSION_IDLE_MS, USED_EVERY_MS,
+    PERSON_SESSION_AGE_MS, PERSON_SESSION_IDLE_MS, Presence, SESSION_AGE_MS, SESSION_IDLE_MS, USED_EVERY_MS,
+    VolatileState,
 };
 use crate::record::{Acks, Change, Record};
 use crate::rights;
@@ -43,7 +44,7 @@ const WALKED_MAX: Seq = 2000;
 /// Events purged at once between two purge intervals.
 const PURGE_STRIDE: Seq = 1000;
 
-pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+pub(crate) fn decide(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     live.buckets.sweep(now);
     fall_silent(state, live, now, fx);
     server_events::presence_changes(state, live, now, fx);
@@ -64,7 +65,7 @@ pub(crate) fn decide(state: &State, live: &mut Live, now: Clock, fx: &mut Effect
 }
 
 /// Members that made no call for a minute and have no stream are offline; each change is told once.
-fn fall_silent(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+fn fall_silent(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     live.presence.retain(|id| state.member(id).is_some_and(|m| !m.removed));
     let changed: Vec<(MemberId, bool)> = live
         .presence
@@ -102,7 +103,7 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
     let through = most.min(late);
     let short: RoaringTreemap = state.deaths.range(..=(through, Seq::MAX)).map(|(_, seq)| *seq).collect();
     let mut budget = DEAD_PER_TICK_MAX;
-    let mut ends: Vec<End> = Vec::new();
+    let mut ends: Vec<ExpiredDeliveries> = Vec::new();
     for (id, _) in state.roster() {
         // Held to the walk wherever tests and simulated worlds let time pass.
         debug_assert!(state.book.head > WALKED_MAX || agrees_with_walk(state, id), "pending mail is counted wrongly");
@@ -120,10 +121,10 @@ fn undeliverable(state: &State, now: Clock, fx: &mut Effects) {
         let over = beyond_bounds(state, id, &seqs, budget);
         if !over.is_empty() {
             budget -= over.len();
-            ends.push(End { recipient: id, reason: "queue_full", seqs: over });
+            ends.push(ExpiredDeliveries { recipient: id, reason: "queue_full", seqs: over });
         }
         if !seqs.is_empty() {
-            ends.push(End { recipient: id, reason: "ttl", seqs });
+            ends.push(ExpiredDeliveries { recipient: id, reason: "ttl", seqs });
         }
     }
     end_deliveries(state, &ends, now, fx);
@@ -179,7 +180,7 @@ fn agrees_with_walk(state: &State, id: MemberId) -> bool {
 }
 
 /// Deliveries of one member that end undelivered.
-struct End<'a> {
+struct ExpiredDeliveries<'a> {
     recipient: MemberId,
     reason: &'a str,
     seqs: Vec<Seq>,
@@ -195,10 +196,10 @@ pub(crate) fn dead_letters(
     fx: &mut Effects,
 ) {
     let seqs: Vec<Seq> = state.pending_among(recipient, &seqs.iter().copied().collect()).iter().collect();
-    end_deliveries(state, &[End { recipient, reason, seqs }], now, fx);
+    end_deliveries(state, &[ExpiredDeliveries { recipient, reason, seqs }], now, fx);
 }
 
-fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects) {
+fn end_deliveries(state: &State, ends: &[ExpiredDeliveries<'_>], now: Clock, fx: &mut Effects) {
     let all: RoaringTreemap = ends.iter().flat_map(|end| &end.seqs).collect();
     if all.is_empty() {
         return;
@@ -226,7 +227,7 @@ fn end_deliveries(state: &State, ends: &[End<'_>], now: Clock, fx: &mut Effects)
 
 /// Records the end of deliveries; a notice of earlier dead letters ends without becoming one itself, and so does what
 /// was to be forgotten anyway.
-fn record_end(state: &State, end: &End<'_>, now: Clock, fx: &mut Effects) {
+fn record_end(state: &State, end: &ExpiredDeliveries<'_>, now: Clock, fx: &mut Effects) {
     let notice = state.types.get(EventType::DeliveryDead.as_str()).map(|number| StreamKey::Type(*number));
     let is_quiet =
         |seq: &Seq| notice.is_some_and(|key| state.lists.contains(key, *seq)) || state.book.fleeting.contains_key(seq);
@@ -242,7 +243,7 @@ fn record_end(state: &State, end: &End<'_>, now: Clock, fx: &mut Effects) {
 
 /// Tells a source which of its events one recipient did not get. Events are named by position here;
 /// [`Record::with_ids`] puts their ids in.
-fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Clock, fx: &mut Effects) {
+fn notices(state: &State, end: &ExpiredDeliveries<'_>, source: MemberId, seqs: &[Seq], now: Clock, fx: &mut Effects) {
     let Some(sender) = state.member(source).filter(|m| m.is_present()) else { return };
     let Some(recipient) = state.member(end.recipient) else { return };
     let attempts = if end.reason == "max_attempts" { state.book.settings.max_attempts.unwrap_or(0) } else { 0 };
@@ -269,12 +270,12 @@ fn notices(state: &State, end: &End<'_>, source: MemberId, seqs: &[Seq], now: Cl
 /// Archiving ends deliveries for the operator's list only; no source is told.
 pub(crate) fn archive_letters(state: &State, recipient: MemberId, now: Clock, fx: &mut Effects) {
     let seqs = state.pending(recipient, 0, Seq::MAX).collect();
-    record_end(state, &End { recipient, reason: "archived", seqs }, now, fx);
+    record_end(state, &ExpiredDeliveries { recipient, reason: "archived", seqs }, now, fx);
 }
 
 /// Sessions end when they were not used for long enough, and when they are too old, whatever restarts there were. That they
 /// were used is recorded now and then: after a restart it counts as if they had been used once more in that time.
-fn end_old_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+fn end_old_sessions(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     let mut used = Vec::new();
     for (id, member) in state.roster().filter(|(_, m)| !m.sessions.is_empty()) {
         let known =
@@ -306,7 +307,7 @@ fn end_old_sessions(state: &State, live: &mut Live, now: Clock, fx: &mut Effects
 
 /// History forgets by age, count and size, oldest first, never what is undelivered; once per interval, and in between when
 /// there is much to forget, so that a steady flow does not log a purge per event.
-fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+fn purge(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     let retention = persistence::retention(state);
     let by_age = retention.age.map_or(0, |age| state.aged_through(now, age));
     let kept = state.lists.kept();
@@ -327,7 +328,7 @@ fn purge(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
 
 /// Members that never ack leave their floor behind; raising it now and then keeps their pending sets quick to find.
 /// Each tick looks at some members, in turn.
-fn raise_floors(state: &State, live: &mut Live, fx: &mut Effects) {
+fn raise_floors(state: &State, live: &mut VolatileState, fx: &mut Effects) {
     let head = state.book.head;
     let lags = |id: MemberId| head.saturating_sub(state.lists.floor(id)) > FLOOR_LAG_MAX;
     let from = live.floors_from;

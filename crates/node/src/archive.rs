@@ -58,7 +58,7 @@ pub enum ArchiveError {
 
 /// What was saved or brought back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ArchiveCounts {
     /// Records.
     pub records: u64,
     /// Snapshots.
@@ -69,10 +69,10 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-impl Counts {
-    fn read(body: &[u8]) -> Result<Counts, ArchiveError> {
+impl ArchiveCounts {
+    fn read(body: &[u8]) -> Result<ArchiveCounts, ArchiveError> {
         let mut parts = Parts(body);
-        Ok(Counts { records: parts.u64()?, snapshots: parts.u64()?, blobs: parts.u64()?, bytes: parts.u64()? })
+        Ok(ArchiveCounts { records: parts.u64()?, snapshots: parts.u64()?, blobs: parts.u64()?, bytes: parts.u64()? })
     }
 }
 
@@ -90,8 +90,8 @@ fn put(out: &mut dyn Write, tag: u8, parts: &[&[u8]]) -> std::io::Result<()> {
 }
 
 /// Writes everything that is durable now. Commits go on meanwhile; what comes later is not in it.
-pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<Counts, ArchiveError> {
-    let mut counts = Counts::default();
+pub fn save(store: &dyn Store, out: &mut dyn Write) -> Result<ArchiveCounts, ArchiveError> {
+    let mut counts = ArchiveCounts::default();
     out.write_all(MAGIC)?;
     let health = store.health();
     let mut failed = None;
@@ -185,7 +185,12 @@ fn put_snapshot(out: &mut dyn Write, network: u32, snapshot: &Snapshot) -> std::
 }
 
 /// Writes a blob in pieces, each with whether it is the last. One that is gone is passed over.
-fn put_blob(store: &dyn Store, hash: &str, out: &mut dyn Write, counts: &mut Counts) -> Result<(), ArchiveError> {
+fn put_blob(
+    store: &dyn Store,
+    hash: &str,
+    out: &mut dyn Write,
+    counts: &mut ArchiveCounts,
+) -> Result<(), ArchiveError> {
     let Some(reader) = store.open_blob(hash)? else { return Ok(()) };
     let mut at = 0;
     let mut buf = vec![0; PIECE];
@@ -203,12 +208,12 @@ fn put_blob(store: &dyn Store, hash: &str, out: &mut dyn Write, counts: &mut Cou
     Ok(())
 }
 
-struct Item {
+struct ArchiveItem {
     tag: u8,
     body: Vec<u8>,
 }
 
-fn get(input: &mut dyn Read) -> Result<Item, ArchiveError> {
+fn get(input: &mut dyn Read) -> Result<ArchiveItem, ArchiveError> {
     let mut head = [0; 9];
     input.read_exact(&mut head).map_err(|_| damaged("it ends too early"))?;
     let [tag, a, b, c, d, crc @ ..] = head;
@@ -224,7 +229,7 @@ fn get(input: &mut dyn Read) -> Result<Item, ArchiveError> {
     if crc32c::crc32c_append(crc32c::crc32c(&[tag]), &body) != u32::from_le_bytes(crc) {
         return Err(damaged("a checksum does not match"));
     }
-    Ok(Item { tag, body })
+    Ok(ArchiveItem { tag, body })
 }
 
 struct Parts<'a>(&'a [u8]);
@@ -255,7 +260,11 @@ impl<'a> Parts<'a> {
 }
 
 /// Brings a backup back into an empty store: a new epoch, every session revoked.
-pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Counts, ArchiveError> {
+pub fn restore(
+    store: &dyn Store,
+    input: &mut dyn Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<ArchiveCounts, ArchiveError> {
     let mut magic = [0; 8];
     input.read_exact(&mut magic).map_err(|_| damaged("it is empty or too short"))?;
     if network::is_export(&magic) {
@@ -275,7 +284,7 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
             BLOB => back.blob(&item.body)?,
             END => {
                 back.flush()?;
-                let told = Counts::read(&item.body)?;
+                let told = ArchiveCounts::read(&item.body)?;
                 if told != back.counts {
                     return Err(damaged("it does not hold what its end says"));
                 }
@@ -298,7 +307,7 @@ pub fn restore(store: &dyn Store, input: &mut dyn Read, progress: &mut dyn FnMut
 
 struct Back<'a> {
     store: &'a dyn Store,
-    counts: Counts,
+    counts: ArchiveCounts,
     batch: Option<(Class, Batch)>,
     /// Old LSN to new, per class: the last one of each batch.
     moved: BTreeMap<Class, Vec<(Lsn, Lsn)>>,
@@ -314,7 +323,7 @@ impl<'a> Back<'a> {
     fn new(store: &'a dyn Store) -> Back<'a> {
         Back {
             store,
-            counts: Counts::default(),
+            counts: ArchiveCounts::default(),
             batch: None,
             moved: BTreeMap::new(),
             blob: None,

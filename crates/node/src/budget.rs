@@ -79,16 +79,16 @@ pub struct Account {
     /// Milliseconds from then to when something was read last, or charged after nothing was held.
     moved_at: AtomicU64,
     /// The connections whose answers it counts, if they can be ended.
-    connections: Mutex<Vec<(u64, End)>>,
+    connections: Mutex<Vec<(u64, ConnectionCloser)>>,
     /// On the account of the node: accounts whose connections can be ended. Boxed: the many accounts below it have none.
     evictable: OnceLock<Box<Mutex<Evictable>>>,
 }
 
 /// Ends a connection.
 #[derive(Clone)]
-struct End(Arc<dyn Fn() + Send + Sync>);
+struct ConnectionCloser(Arc<dyn Fn() + Send + Sync>);
 
-impl fmt::Debug for End {
+impl fmt::Debug for ConnectionCloser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("End")
     }
@@ -137,7 +137,7 @@ impl Account {
         })
     }
 
-    fn connections(&self) -> std::sync::MutexGuard<'_, Vec<(u64, End)>> {
+    fn connections(&self) -> std::sync::MutexGuard<'_, Vec<(u64, ConnectionCloser)>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -164,7 +164,7 @@ impl Account {
             evictable.accounts.push(Arc::downgrade(self));
         }
         connections.reserve_exact(1);
-        connections.push((number, End(Arc::new(end))));
+        connections.push((number, ConnectionCloser(Arc::new(end))));
         drop((connections, evictable));
         EndsWhenCrowded { account: self.clone(), number }
     }
@@ -198,7 +198,7 @@ impl Account {
             bytes = worst.used(),
             "a connection that reads nothing is ended: the node holds too much for others"
         );
-        let ends: Vec<End> = worst.connections().iter().map(|(_, end)| end.clone()).collect();
+        let ends: Vec<ConnectionCloser> = worst.connections().iter().map(|(_, end)| end.clone()).collect();
         ends.into_iter().for_each(|end| (end.0)());
     }
 

@@ -3,16 +3,18 @@
 use crate::budget::Charge;
 use crate::carried::Item;
 use crate::delivery::Attempt;
-use crate::modport::Asked;
+use crate::modport::ProcessCheck;
 use crate::outbox::Outbox;
-use crate::outgoing::{Part, Signal};
+use crate::outgoing::{RunPart, Signal};
 use crate::query::Query;
 use crate::task::read::TaskRead;
 use crate::texts::Texts;
 use bytes::Bytes;
 use rialto_engine::input::{Accepted, Content};
-use rialto_engine::mods::external::Outcome;
-use rialto_engine::{AckRequest, AdminOp, Caller, FactChange, FactPage, Filter, Latest, Page, View, Viewer, Wishes};
+use rialto_engine::mods::external::CheckOutcome;
+use rialto_engine::{
+    AckRequest, AdminOp, Caller, CandidatePage, FactChange, FactPage, Filter, Latest, View, Viewer, Wishes,
+};
 use rialto_model::network::Durability;
 use rialto_model::view::{AdminOutcome, MeView, RoomView};
 use rialto_model::{ErrorCode, Event, FaceName, Fault, Seq};
@@ -78,7 +80,7 @@ pub enum Out {
     /// Answers, in arrival order.
     Answers(Vec<Answered>),
     /// Committed events, first attempt; what recipients have in common is shared.
-    Delivery(Part),
+    Delivery(RunPart),
     /// Events to be read from the store, with their attempt numbers.
     Stored(Vec<Attempt>),
     /// An event that is never stored.
@@ -120,7 +122,7 @@ pub enum Reply {
 #[derive(Debug)]
 pub struct PageAnswer {
     /// Candidates and lens.
-    pub page: Page,
+    pub page: CandidatePage,
     /// Who reads.
     pub viewer: Viewer,
     /// The last committed position.
@@ -199,12 +201,12 @@ pub(crate) enum Command {
     /// A process runs a mod from here on.
     ModPort {
         name: Box<str>,
-        asks: mpsc::Sender<Asked>,
+        asks: mpsc::Sender<ProcessCheck>,
     },
     /// What a process said.
     ModSaid {
         ticket: u64,
-        outcome: Outcome,
+        outcome: CheckOutcome,
     },
     /// These went out to a member that polls.
     Shown {

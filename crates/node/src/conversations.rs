@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::task::Task;
 use crate::task::read::ReadContext;
 use rialto_engine::EventRecord;
-use rialto_engine::conversations::Place;
+use rialto_engine::conversations::ListPosition;
 use rialto_model::view::{ConversationCounts, LatestEvent, RoomList, RoomView, ThreadList, ThreadRoot, ThreadView};
 use rialto_model::{Fault, Seq, limits};
 use serde_json::Value;
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Position and size of a listing.
-    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<Place>, usize), Fault> {
+    async fn listing(&self, before: Option<&str>, limit: Option<i64>) -> Result<(Option<ListPosition>, usize), Fault> {
         let limit = Query { limit, ..Query::default() }.checked_limit()?;
         let before = match before {
             Some(cursor) => match cursor.split_once('.').map(|(last, number)| (last.parse(), number.parse())) {

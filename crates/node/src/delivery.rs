@@ -3,9 +3,9 @@
 
 use crate::carried::CarriedQueues;
 use crate::command::Out;
-use crate::outbox::{Outbox, Refused};
-use crate::outgoing::{Run, Signal};
-use crate::window::{Sent, Window};
+use crate::outbox::{Outbox, QueueRefusal};
+use crate::outgoing::{EventRun, Signal};
+use crate::window::{SentDeliveries, Window};
 use rialto_engine::input::Joined;
 use rialto_engine::{Route, SessionRef, State, StreamKey};
 use rialto_model::{ErrorCode, Millis, Seq, limits};
@@ -47,7 +47,7 @@ pub fn id_key(id: &str) -> u64 {
 
 /// One live stream.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveStream {
     pub(crate) session: SessionRef,
     outbox: Outbox,
     /// What it was sent and has not acked.
@@ -70,8 +70,8 @@ pub(crate) struct Live {
 
 /// All live streams of a network, by connection.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    by_connection: BTreeMap<u64, Live>,
+pub(crate) struct LiveStreams {
+    by_connection: BTreeMap<u64, LiveStream>,
     by_member: BTreeMap<u32, Vec<u64>>,
     /// Readers that only want signals; no member behind means broadcasts alone.
     watchers: BTreeMap<u64, (Option<u32>, Outbox)>,
@@ -92,7 +92,7 @@ pub(crate) struct Sessions {
 /// Deliveries remembered per member so that they can be explained; the newest stay.
 const SHOWN_MAX: usize = 4096;
 
-impl Live {
+impl LiveStream {
     fn send(&mut self, out: Out) {
         if self.ending.is_none() {
             self.batch_bytes += out.held_bytes();
@@ -117,11 +117,11 @@ impl Live {
                 self.dead = self.ending.is_some();
                 tell
             }
-            Err(Refused::Closed) => {
+            Err(QueueRefusal::Closed) => {
                 self.dead = true;
                 false
             }
-            Err(Refused::Full) => {
+            Err(QueueRefusal::Full) => {
                 tracing::debug!(member = self.session.member, "outbox is full");
                 self.dead = true;
                 self.outbox.push_last(Out::Close(self.ending.unwrap_or(ErrorCode::RateLimited)))
@@ -157,7 +157,7 @@ impl Live {
             .map(|seq| Attempt { seq, attempt: 1, tracked: true })
             .collect();
         for a in &fresh {
-            self.window.send(Sent { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
+            self.window.send(SentDeliveries { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
         }
         if !fresh.is_empty() {
             self.send(Out::Stored(fresh));
@@ -165,7 +165,7 @@ impl Live {
     }
 }
 
-impl Live {
+impl LiveStream {
     /// Sends everything that routes here, as far as the window allows for what expects an ack.
     fn pump_replay(&mut self, state: &State, mut cursor: Seq, committed: Seq, now: Millis) {
         let member = self.session.member;
@@ -182,7 +182,7 @@ impl Live {
                 .map(|seq| Attempt { seq, attempt: 1, tracked: state.is_pending(member, seq) })
                 .collect();
             for a in batch.iter().filter(|a| a.tracked) {
-                self.window.send(Sent { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
+                self.window.send(SentDeliveries { first: a.seq, last: a.seq, attempt: 1, due: now + RETRY_MS });
             }
             if !batch.is_empty() {
                 self.send(Out::Stored(batch));
@@ -197,11 +197,11 @@ impl Live {
     }
 }
 
-impl Sessions {
+impl LiveStreams {
     /// Opens a stream; everything pending after its resume point is due at once.
     pub(crate) fn open(&mut self, connection: u64, joined: &Joined, outbox: Outbox) {
         let (session, window) = (joined.session, joined.window);
-        let live = Live {
+        let live = LiveStream {
             session,
             outbox,
             window: Window::new(window),
@@ -300,7 +300,7 @@ impl Sessions {
     pub(crate) fn deliver(
         &mut self,
         state: &State,
-        run: &Arc<Run>,
+        run: &Arc<EventRun>,
         (settled, unread_max): (bool, usize),
         now: Millis,
     ) -> u64 {
@@ -350,7 +350,7 @@ impl Sessions {
                 continue;
             }
             if run.is_tracked() {
-                live.window.send(Sent { first, last, attempt: 1, due: now + RETRY_MS });
+                live.window.send(SentDeliveries { first, last, attempt: 1, due: now + RETRY_MS });
             }
             // Whoever is behind finds its mail in the log when it has read on, and keeps none of it in memory.
             let behind = live.unread_bytes() > unread_max;
@@ -394,7 +394,7 @@ impl Sessions {
                 None => route.to.is_none() && route.stream == Some(rialto_engine::StreamKey::Broadcast),
             };
             // A full outbox drops the signal, a closed one the watcher.
-            !wanted || outbox.offer(Out::Signal(signal.clone())) != Err(Refused::Closed)
+            !wanted || outbox.offer(Out::Signal(signal.clone())) != Err(QueueRefusal::Closed)
         });
     }
 
@@ -432,7 +432,7 @@ impl Sessions {
     }
 
     /// Puts at-most-once events into the rings of members that poll and were sent them.
-    pub(crate) fn keep_for_polls(&mut self, state: &State, run: &Run) -> u64 {
+    pub(crate) fn keep_for_polls(&mut self, state: &State, run: &EventRun) -> u64 {
         let mut dropped = 0;
         for (member, ring) in &mut self.rings {
             for record in run.records().iter().filter(|r| state.was_sent(*member, &r.route, r.event.seq)) {

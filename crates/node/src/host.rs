@@ -39,19 +39,19 @@ pub struct Unfinished(#[from] tokio::task::JoinError);
 
 /// Blocking work that was begun.
 #[derive(Debug)]
-pub(crate) enum Begun<T> {
+pub(crate) enum BlockingWork<T> {
     /// On a host without threads: what it gave.
     Done(T),
     /// By a thread, which goes on if nobody waits.
     Running(tokio::task::JoinHandle<T>),
 }
 
-impl<T> Begun<T> {
+impl<T> BlockingWork<T> {
     /// Waits for its end.
     pub(crate) async fn end(self) -> Result<T, Unfinished> {
         match self {
-            Begun::Done(given) => Ok(given),
-            Begun::Running(thread) => Ok(thread.await?),
+            BlockingWork::Done(given) => Ok(given),
+            BlockingWork::Running(thread) => Ok(thread.await?),
         }
     }
 }
@@ -83,10 +83,10 @@ impl Host {
     }
 
     /// The same, begun at once; its end is waited for later, or by nobody.
-    pub(crate) fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Begun<T> {
+    pub(crate) fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> BlockingWork<T> {
         match self.simulated {
-            Some(_) => Begun::Done(work()),
-            None => Begun::Running(tokio::task::spawn_blocking(work)),
+            Some(_) => BlockingWork::Done(work()),
+            None => BlockingWork::Running(tokio::task::spawn_blocking(work)),
         }
     }
 

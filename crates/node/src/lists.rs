@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::session::Session;
 use crate::task::Task;
 use crate::task::read::ReadContext;
-use rialto_engine::listing::{Budget, RosterFilter};
+use rialto_engine::listing::{ListBudget, RosterFilter};
 use rialto_engine::{ChannelId, EventRecord, Filter};
 use rialto_model::view::{ChannelList, ConversationList, ConversationView, LastMessage, Roster};
 use rialto_model::{Fault, Seq, limits};
@@ -54,7 +54,7 @@ impl Session {
 
     /// Channels the caller may know of, after one of them: a piece, of at most so many rows.
     pub async fn channels(&self, after: Option<ChannelId>, limit: usize) -> Result<ChannelList, Fault> {
-        self.view(move |task, by| Ok(task.engine.state.channel_list(by.viewer, after, Budget::rows(limit)))).await
+        self.view(move |task, by| Ok(task.engine.state.channel_list(by.viewer, after, ListBudget::rows(limit)))).await
     }
 
     /// The newest event of each channel that passes the filter, of up to [`limits::LIST_ROWS_MAX`] channels, and whether there are more.

@@ -2,8 +2,8 @@
 
 use crate::command::Command;
 use crate::network::Network;
-use rialto_engine::mods::external::Outcome;
-use rialto_engine::mods::external::verdict::Verdict;
+use rialto_engine::mods::external::CheckOutcome;
+use rialto_engine::mods::external::verdict::ModVerdict;
 use rialto_model::Millis;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -13,14 +13,14 @@ const WAITING_MAX: usize = 256;
 
 /// One event for a process.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ProcessCheck {
     pub(crate) ticket: u64,
     /// The line it is given.
     pub line: String,
     pub(crate) deadline_ms: Millis,
 }
 
-impl Asked {
+impl ProcessCheck {
     /// How long it may take.
     pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline_ms)
@@ -31,33 +31,33 @@ impl Asked {
 #[derive(Debug)]
 pub struct ModPort {
     network: Network,
-    asks: mpsc::Receiver<Asked>,
+    asks: mpsc::Receiver<ProcessCheck>,
 }
 
 impl ModPort {
     /// The next question; none when the network has stopped, or another took the mod over.
-    pub async fn next(&mut self) -> Option<Asked> {
+    pub async fn next(&mut self) -> Option<ProcessCheck> {
         self.asks.recv().await
     }
 
     /// What the process said, one line.
-    pub async fn said(&self, asked: &Asked, line: &str) {
-        let outcome = match Verdict::parse(line) {
-            Ok(verdict) => Outcome::Said(verdict),
+    pub async fn said(&self, asked: &ProcessCheck, line: &str) {
+        let outcome = match ModVerdict::parse(line) {
+            Ok(verdict) => CheckOutcome::Said(verdict),
             Err(fault) => {
                 tracing::warn!(%fault, "a mod said what is no verdict");
-                Outcome::Failed("no verdict")
+                CheckOutcome::Failed("no verdict")
             }
         };
         self.tell(asked, outcome).await;
     }
 
     /// It said nothing, for this reason.
-    pub async fn failed(&self, asked: &Asked, reason: &'static str) {
-        self.tell(asked, Outcome::Failed(reason)).await;
+    pub async fn failed(&self, asked: &ProcessCheck, reason: &'static str) {
+        self.tell(asked, CheckOutcome::Failed(reason)).await;
     }
 
-    async fn tell(&self, asked: &Asked, outcome: Outcome) {
+    async fn tell(&self, asked: &ProcessCheck, outcome: CheckOutcome) {
         let command = Command::ModSaid { ticket: asked.ticket, outcome };
         let _ = self.network.handle.commands.send(command).await;
     }

@@ -56,7 +56,7 @@ const OPEN_WINDOW_MS: Millis = 60_000;
 
 /// What a node is made of.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct NodeParts {
     /// Where its records go.
     pub store: Arc<dyn Store>,
     /// Data directory, if it has one.
@@ -69,10 +69,10 @@ pub struct Parts {
     pub snapshot_bytes: usize,
 }
 
-impl Parts {
+impl NodeParts {
     /// A store on this machine, without a data directory and search.
-    pub fn over(store: Arc<dyn Store>) -> Parts {
-        Parts { store, data: None, index: None, host: Host::default(), snapshot_bytes: SNAPSHOT_BYTES }
+    pub fn over(store: Arc<dyn Store>) -> NodeParts {
+        NodeParts { store, data: None, index: None, host: Host::default(), snapshot_bytes: SNAPSHOT_BYTES }
     }
 }
 
@@ -213,12 +213,12 @@ impl Node {
             Some(dir) => Some(Arc::new(SearchIndex::open(dir.join("search.db"))?)),
             None => None,
         };
-        Node::open_with(Parts { data, index, ..Parts::over(store) }).await
+        Node::open_with(NodeParts { data, index, ..NodeParts::over(store) }).await
     }
 
     /// A node made of given parts.
-    pub async fn open_with(parts: Parts) -> Result<Node, OpenError> {
-        let Parts { store, data, index, host, snapshot_bytes } = parts;
+    pub async fn open_with(parts: NodeParts) -> Result<Node, OpenError> {
+        let NodeParts { store, data, index, host, snapshot_bytes } = parts;
         let admin = host.secret()?;
         let blobs = Blobs::over(store.clone(), host.clone())?;
         let node = Node {

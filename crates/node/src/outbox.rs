@@ -44,13 +44,13 @@ impl<P> Outlet<P> {
 /// Things on their way to one stream, in order.
 #[derive(Debug, Default)]
 pub struct Queue {
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
     senders: AtomicUsize,
     max: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     outs: Vec<Out>,
     /// Batches in it.
     batches: usize,
@@ -66,7 +66,7 @@ struct State {
 
 /// Why a batch was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum QueueRefusal {
     /// The reader is too far behind.
     Full,
     /// Nobody reads any more.
@@ -74,7 +74,7 @@ pub(crate) enum Refused {
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,13 +136,13 @@ impl Queue {
     }
 
     /// Queues a batch; gives whether somebody has to be told.
-    fn push(&self, batch: &mut Vec<Out>, last: bool) -> Result<bool, Refused> {
+    fn push(&self, batch: &mut Vec<Out>, last: bool) -> Result<bool, QueueRefusal> {
         let mut state = self.state();
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(QueueRefusal::Closed);
         }
         if !last && state.batches + state.taken + 1 >= self.max {
-            return Err(Refused::Full);
+            return Err(QueueRefusal::Full);
         }
         state.batches += 1;
         state.bytes += batch.iter().map(Out::held_bytes).sum::<usize>();
@@ -155,7 +155,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl OutboxState {
     fn take(&mut self) -> Vec<Out> {
         self.taken = std::mem::take(&mut self.batches);
         self.taken_bytes = std::mem::take(&mut self.bytes);
@@ -175,7 +175,7 @@ impl Outbox {
     }
 
     /// Queues a batch; gives whether somebody has to be told.
-    pub(crate) fn push(&self, mut batch: Vec<Out>) -> Result<bool, Refused> {
+    pub(crate) fn push(&self, mut batch: Vec<Out>) -> Result<bool, QueueRefusal> {
         self.0.queue.push(&mut batch, false)
     }
 
@@ -196,7 +196,7 @@ impl Outbox {
     }
 
     /// Queues a batch and tells at once.
-    pub(crate) fn send(&self, batch: Vec<Out>) -> Result<(), Refused> {
+    pub(crate) fn send(&self, batch: Vec<Out>) -> Result<(), QueueRefusal> {
         if self.push(batch)? {
             self.tell();
         }
@@ -204,9 +204,9 @@ impl Outbox {
     }
 
     /// Queues something that may be lost, and tells at once; not where much waits already.
-    pub(crate) fn offer(&self, out: Out) -> Result<(), Refused> {
+    pub(crate) fn offer(&self, out: Out) -> Result<(), QueueRefusal> {
         if self.unread_bytes() > limits::OUTBOX_BYTES_MAX / 2 {
-            return Err(Refused::Full);
+            return Err(QueueRefusal::Full);
         }
         self.send(vec![out])
     }
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(outbox.room(), 2);
         assert_eq!(outbox.push(close(ErrorCode::Internal)), Ok(true));
         assert_eq!(outbox.push(close(ErrorCode::NotAMember)), Ok(true));
-        assert_eq!(outbox.push(close(ErrorCode::Internal)), Err(Refused::Full));
+        assert_eq!(outbox.push(close(ErrorCode::Internal)), Err(QueueRefusal::Full));
         assert!(outbox.push_last(Out::Close(ErrorCode::RateLimited)));
         assert_eq!(inbox.len(), 3);
         let all = [ErrorCode::Internal, ErrorCode::NotAMember, ErrorCode::RateLimited];
@@ -401,7 +401,7 @@ mod tests {
     fn a_closed_queue_takes_nothing() {
         let (outbox, inbox) = outbox(3);
         drop(inbox);
-        assert_eq!(outbox.push(close(ErrorCode::Internal)), Err(Refused::Closed));
+        assert_eq!(outbox.push(close(ErrorCode::Internal)), Err(QueueRefusal::Closed));
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
         outbox.push(close(ErrorCode::NotAMember)).unwrap();
         assert_eq!(codes(queue.begin().unwrap()).len(), 2);
         assert_eq!(outbox.push(close(ErrorCode::Forbidden)), Ok(false), "who serves will see it");
-        assert_eq!(outbox.push(close(ErrorCode::Forbidden)), Err(Refused::Full), "what is served is not gone yet");
+        assert_eq!(outbox.push(close(ErrorCode::Forbidden)), Err(QueueRefusal::Full), "what is served is not gone yet");
         assert!(queue.begin().is_none(), "somebody serves");
         assert_eq!(codes(queue.more().unwrap()), [ErrorCode::Forbidden]);
         assert_eq!(outbox.push(close(ErrorCode::Forbidden)), Ok(false));

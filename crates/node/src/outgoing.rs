@@ -48,7 +48,7 @@ impl Signal {
 
 /// Committed events that follow each other and go to the same recipients.
 #[derive(Debug)]
-pub struct Run {
+pub struct EventRun {
     records: Vec<Arc<EventRecord>>,
     tracked: bool,
     book: u64,
@@ -97,12 +97,12 @@ struct Framed {
 
 /// Some events of a run, for one recipient.
 #[derive(Debug, Clone)]
-pub struct Part {
-    run: Arc<Run>,
+pub struct RunPart {
+    run: Arc<EventRun>,
     range: Range<usize>,
 }
 
-impl Run {
+impl EventRun {
     /// Where its events go.
     pub(crate) fn route(&self) -> Route {
         self.records.first().map(|r| r.route.clone()).unwrap_or_default()
@@ -141,8 +141,8 @@ impl Run {
     }
 
     /// The first `count` events.
-    pub(crate) fn part(self: &Arc<Run>, count: usize) -> Part {
-        Part { run: self.clone(), range: 0..count.min(self.records.len()) }
+    pub(crate) fn part(self: &Arc<EventRun>, count: usize) -> RunPart {
+        RunPart { run: self.clone(), range: 0..count.min(self.records.len()) }
     }
 
     /// All texts, each behind the head its framing gives to a text of its length. Made once for each framing.
@@ -161,7 +161,7 @@ impl Run {
     }
 }
 
-impl Part {
+impl RunPart {
     /// How many events it has.
     pub fn len(&self) -> usize {
         self.range.len()
@@ -207,8 +207,8 @@ impl Part {
 }
 
 /// Puts committed events together into runs, in order. They are charged to `account` for as long as anybody holds them.
-pub(crate) fn runs(events: Vec<Outgoing>, account: &Arc<Account>) -> Vec<Arc<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
+pub(crate) fn runs(events: Vec<Outgoing>, account: &Arc<Account>) -> Vec<Arc<EventRun>> {
+    let mut runs: Vec<EventRun> = Vec::new();
     for Outgoing { record, tracked, book } in events {
         let size = record.event.weight();
         let open = runs.last_mut().filter(|run| {
@@ -224,7 +224,7 @@ pub(crate) fn runs(events: Vec<Outgoing>, account: &Arc<Account>) -> Vec<Arc<Run
             }
             None => {
                 let framings = Framings::default();
-                runs.push(Run { records: vec![record], tracked, book, framings, bytes: size, held: None });
+                runs.push(EventRun { records: vec![record], tracked, book, framings, bytes: size, held: None });
             }
         }
     }

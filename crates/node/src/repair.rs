@@ -17,7 +17,7 @@ const HASH_SEED: u64 = 1;
 
 /// What happens to a network that lost something.
 #[derive(Debug)]
-enum Fate {
+enum RepairOutcome {
     /// Its state is whole; some of its history cannot be read.
     History,
     /// It goes back to an LSN.
@@ -30,7 +30,7 @@ enum Fate {
 #[derive(Debug)]
 struct Hurt {
     info: NetworkInfo,
-    fate: Fate,
+    fate: RepairOutcome,
 }
 
 /// Looks at everything and says what a repair would do. Changes nothing.
@@ -51,8 +51,8 @@ pub fn apply(store: &dyn Store, kept: &mut dyn Write) -> Result<RepairReport, St
     let ends: Vec<(Class, Lsn)> = store.health().logs.iter().map(|log| (log.class, log.last_lsn)).collect();
     for Hurt { info, fate } in &hurt {
         match fate {
-            Fate::History => {}
-            Fate::Cut(readable) => {
+            RepairOutcome::History => {}
+            RepairOutcome::Cut(readable) => {
                 store.cut_back(info.class, info.network, readable.lsn)?;
                 // As if all that follows had been seen: no start reads it again.
                 let end = ends.iter().find(|(class, _)| *class == info.class).map_or(readable.lsn, |(_, end)| *end);
@@ -61,7 +61,7 @@ pub fn apply(store: &dyn Store, kept: &mut dyn Write) -> Result<RepairReport, St
                     store.save_snapshot(info.class, info.network, end, &bytes)?;
                 }
             }
-            Fate::Gone(_) => store.cut_back(info.class, info.network, 0)?,
+            RepairOutcome::Gone(_) => store.cut_back(info.class, info.network, 0)?,
         }
     }
     store.write_off()?;
@@ -73,14 +73,14 @@ fn look(store: &dyn Store, losses: &[Loss]) -> Result<Vec<Hurt>, StoreError> {
     for info in store.networks()? {
         let concerns = |loss: &Loss| loss.class == info.class && loss.network.is_none_or(|n| n == info.network);
         let fate = match load::load_readable(store, info.class, info.network, HASH_SEED) {
-            Ok(readable) if readable.damage.is_some() => Fate::Cut(Box::new(readable)),
-            Ok(_) if losses.iter().any(concerns) => Fate::History,
+            Ok(readable) if readable.damage.is_some() => RepairOutcome::Cut(Box::new(readable)),
+            Ok(_) if losses.iter().any(concerns) => RepairOutcome::History,
             Ok(_) => continue,
-            Err(error) if error.is_damage() => Fate::Gone(error.to_string()),
+            Err(error) if error.is_damage() => RepairOutcome::Gone(error.to_string()),
             // An import that came to nothing: the next start leaves it out.
             Err(load::LoadError::Unfinished { .. }) => continue,
             Err(load::LoadError::Store(error)) => return Err(error),
-            Err(error) => Fate::Gone(error.to_string()),
+            Err(error) => RepairOutcome::Gone(error.to_string()),
         };
         hurt.push(Hurt { info, fate });
     }
@@ -93,10 +93,10 @@ fn report(store: &dyn Store, losses: &[Loss], hurt: &[Hurt], kept: &mut dyn Writ
         let mut told =
             RepairedNetwork { number: info.network, fate: String::new(), kept: None, damage: None, lost: None };
         match fate {
-            Fate::History => {
+            RepairOutcome::History => {
                 told.fate = "goes on; events that cannot be read are missing from its history".to_owned();
             }
-            Fate::Cut(readable) => {
+            RepairOutcome::Cut(readable) => {
                 let book = &readable.engine.state.book;
                 told.fate = "goes back to its last event before the damage".to_owned();
                 let (id, name) = (book.id.clone(), book.settings.name.clone());
@@ -104,7 +104,7 @@ fn report(store: &dyn Store, losses: &[Loss], hurt: &[Hurt], kept: &mut dyn Writ
                 told.damage = readable.damage.as_ref().map(ToString::to_string);
                 told.lost = Some(write_lost(store, info, readable.lsn, &book.id, losses, kept)?);
             }
-            Fate::Gone(what) => {
+            RepairOutcome::Gone(what) => {
                 told.fate = "is given up: nothing before the damage can be read".to_owned();
                 told.damage = Some(what.clone());
                 told.lost = Some(write_lost(store, info, 0, "", losses, kept)?);

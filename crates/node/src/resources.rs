@@ -8,7 +8,7 @@ use crate::task::Task;
 use crate::task::nouns::no_uploader;
 use crate::task::read::ReadContext;
 use crate::texts::Texts;
-use crate::work::{Watched, ends_work};
+use crate::work::{WorkSight, ends_work};
 use rialto_engine::EventRecord;
 use rialto_engine::input::Content;
 use rialto_engine::resources::ResourceFilter;
@@ -82,7 +82,7 @@ impl Session {
         let mut watch = self.watch_work(&unit).await?;
         let mut end = None;
         while let Some(seen) = watch.next().await? {
-            if let Watched::Event(record) = seen {
+            if let WorkSight::Event(record) = seen {
                 end = ends_work(&record).then_some(record);
             }
         }

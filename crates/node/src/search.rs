@@ -4,7 +4,7 @@
 
 mod page;
 
-use self::page::{Place, SearchPage};
+use self::page::{SearchPage, SearchScope};
 use crate::metrics::Counters;
 use crate::network::Network;
 use crate::query::{Query, QueryResult, Searched};
@@ -15,7 +15,7 @@ use rialto_engine::history::Lens;
 use rialto_engine::{EventRecord, Filter, StreamKey, View};
 use rialto_model::event::TEXT_MEMBERS;
 use rialto_model::{ErrorCode, Fault, Seq, Visibility};
-use rialto_store::search::{Doc, SearchIndex, StreamView, Viewer as IndexViewer, Words};
+use rialto_store::search::{Doc, SearchIndex, SearchViewer as IndexViewer, StreamView, Words};
 use rialto_store::{Seqs, Store};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ impl Session {
             .handle
             .host
             .blocking(move || {
-                let place = Place { store: store.as_ref(), index: index.as_deref(), number, id: &id };
+                let place = SearchScope { store: store.as_ref(), index: index.as_deref(), number, id: &id };
                 SearchPage::new(place, &text, &filter, &lens, range, limit)?.read()
             })
             .await
@@ -271,7 +271,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rialto_store::search::Query as IndexQuery;
+    use rialto_store::search::SearchQuery as IndexQuery;
 
     /// The thread that feeds the index had read a text before it was erased, and put it in afterwards.
     #[test]

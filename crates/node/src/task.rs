@@ -21,7 +21,7 @@ mod recover;
 use crate::blobs::Blobs;
 use crate::clock::NetworkClock;
 use crate::command::{Answered, Command, Located, PageAnswer, Reply, StateAt};
-use crate::delivery::Sessions;
+use crate::delivery::LiveStreams;
 use crate::host::Host;
 use crate::metrics::Counters;
 use crate::network::Shared;
@@ -34,7 +34,7 @@ use deciding::mod_calls::ModCalls;
 use named::BlobChanges;
 use read::PendingAnswer;
 use recent::RecentEvents;
-use rialto_engine::audit::By;
+use rialto_engine::audit::AuditActor;
 use rialto_engine::input::Joined;
 use rialto_engine::{Caller, Clock, Effect, Effects, Engine, FactPage, Latest, Principal, Record, SessionRef, Viewer};
 use rialto_model::event::Beginning;
@@ -169,7 +169,7 @@ impl OpenBatch {
 
 /// What deciding one event leaves for the next.
 #[derive(Default)]
-struct Walk {
+struct DecidingState {
     /// How the event before began.
     beginning: Beginning,
     /// Bytes of responses that still fit into the answer to the batch that is being decided.
@@ -207,10 +207,10 @@ pub(crate) struct Task {
     last_tick: LastTick,
     commands: mpsc::Receiver<Command>,
     head: watch::Sender<Seq>,
-    sessions: Sessions,
+    sessions: LiveStreams,
     /// Streams that joined, by connection: known from the decision on.
     joined: BTreeMap<u64, SessionRef>,
-    walk: Walk,
+    walk: DecidingState,
     /// Events that wait to be decided.
     deferred: Deferred,
     mod_calls: ModCalls,
@@ -267,9 +267,9 @@ impl Task {
             last_tick: LastTick::default(),
             commands,
             head,
-            sessions: Sessions::default(),
+            sessions: LiveStreams::default(),
             joined: BTreeMap::new(),
-            walk: Walk::default(),
+            walk: DecidingState::default(),
             deferred: Deferred::default(),
             mod_calls: ModCalls::new(host.seed()),
             validators: Arc::new(Validators::new()),
@@ -427,7 +427,7 @@ impl Task {
             Command::Admin { by, op, reply } => {
                 let result = match &by {
                     Some((caller, from)) => {
-                        let by = By { caller, from: from.as_deref() };
+                        let by = AuditActor { caller, from: from.as_deref() };
                         self.engine.admin_by(&op, by, now, &mut self.fx)
                     }
                     None => self.engine.admin(&op, now, &mut self.fx),

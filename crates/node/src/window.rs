@@ -1,12 +1,12 @@
 //! What one stream was sent and has not acked: runs of positions without a gap, oldest first.
 
-use rialto_engine::streams::Acked;
+use rialto_engine::streams::AckState;
 use rialto_model::{Millis, Seq};
 use std::collections::VecDeque;
 
 /// Deliveries that went out together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentDeliveries {
     pub(crate) first: Seq,
     pub(crate) last: Seq,
     pub(crate) attempt: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Sent {
     pub(crate) due: Millis,
 }
 
-impl Sent {
+impl SentDeliveries {
     fn len(&self) -> usize {
         usize::try_from(self.last - self.first + 1).unwrap_or(usize::MAX)
     }
@@ -25,7 +25,7 @@ impl Sent {
 pub(crate) struct Window {
     size: usize,
     used: usize,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentDeliveries>,
 }
 
 impl Window {
@@ -39,7 +39,7 @@ impl Window {
     }
 
     /// Notes deliveries of all positions from `first` to `last`.
-    pub(crate) fn send(&mut self, sent: Sent) {
+    pub(crate) fn send(&mut self, sent: SentDeliveries) {
         self.used += sent.len();
         match self.sent.back_mut() {
             Some(before)
@@ -57,7 +57,7 @@ impl Window {
     }
 
     /// The delivery of a position.
-    pub(crate) fn find(&self, seq: Seq) -> Option<&Sent> {
+    pub(crate) fn find(&self, seq: Seq) -> Option<&SentDeliveries> {
         self.sent.iter().find(|s| (s.first..=s.last).contains(&seq))
     }
 
@@ -67,7 +67,7 @@ impl Window {
     }
 
     /// Forgets what was acked.
-    pub(crate) fn settle(&mut self, acked: &Acked) {
+    pub(crate) fn settle(&mut self, acked: &AckState) {
         while let Some(front) = self.sent.front_mut() {
             if front.last > acked.floor {
                 if front.first <= acked.floor {
@@ -85,7 +85,7 @@ impl Window {
     }
 
     /// Of the deliveries `which` names, keeps the positions that `pass`.
-    pub(crate) fn keep(&mut self, which: impl Fn(&Sent) -> bool, pass: impl Fn(Seq) -> bool) {
+    pub(crate) fn keep(&mut self, which: impl Fn(&SentDeliveries) -> bool, pass: impl Fn(Seq) -> bool) {
         let mut kept = Window::new(self.size);
         for sent in self.sent.drain(..) {
             if !which(&sent) {
@@ -94,7 +94,7 @@ impl Window {
                 continue;
             }
             for seq in (sent.first..=sent.last).filter(|seq| pass(*seq)) {
-                kept.send(Sent { first: seq, last: seq, ..sent });
+                kept.send(SentDeliveries { first: seq, last: seq, ..sent });
             }
         }
         *self = kept;
@@ -106,7 +106,7 @@ impl Window {
     }
 
     /// The overdue deliveries.
-    pub(crate) fn overdue(&mut self, now: Millis) -> impl Iterator<Item = &mut Sent> {
+    pub(crate) fn overdue(&mut self, now: Millis) -> impl Iterator<Item = &mut SentDeliveries> {
         self.sent.iter_mut().filter(move |s| s.due <= now)
     }
 }
@@ -115,12 +115,12 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn sent(first: Seq, last: Seq, due: Millis) -> Sent {
-        Sent { first, last, attempt: 1, due }
+    fn sent(first: Seq, last: Seq, due: Millis) -> SentDeliveries {
+        SentDeliveries { first, last, attempt: 1, due }
     }
 
-    fn acked(floor: Seq, above: &[Seq]) -> Acked {
-        Acked { floor, above: above.iter().copied().collect() }
+    fn acked(floor: Seq, above: &[Seq]) -> AckState {
+        AckState { floor, above: above.iter().copied().collect() }
     }
 
     #[test]

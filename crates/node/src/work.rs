@@ -21,7 +21,7 @@ const PAGE: usize = 64;
 
 /// What a watcher sees: the unit as it is, then every event of it in order, up to the one that ends it.
 #[derive(Debug, Clone)]
-pub enum Watched {
+pub enum WorkSight {
     /// The unit when the watch began.
     Snapshot(Box<WorkView>),
     /// What happened since.
@@ -176,9 +176,9 @@ impl WorkWatch {
     }
 
     /// The next thing to see; nothing after the end.
-    pub async fn next(&mut self) -> Result<Option<Watched>, Fault> {
+    pub async fn next(&mut self) -> Result<Option<WorkSight>, Fault> {
         if let Some(unit) = self.snapshot.take() {
-            return Ok(Some(Watched::Snapshot(unit)));
+            return Ok(Some(WorkSight::Snapshot(unit)));
         }
         loop {
             if let Some(record) = self.ready.pop_front() {
@@ -187,7 +187,7 @@ impl WorkWatch {
                     self.ended = true;
                     self.ready.clear();
                 }
-                return Ok(Some(Watched::Event(record)));
+                return Ok(Some(WorkSight::Event(record)));
             }
             if self.ended {
                 return Ok(None);

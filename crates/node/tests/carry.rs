@@ -14,7 +14,7 @@ use rialto_model::{ErrorCode, FaceName};
 use rialto_node::clock::DrivenClock;
 use rialto_node::identity::sha256;
 use rialto_node::{
-    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, DeadLetters, Host, Network, Node, Outsider, Parts,
+    AdminOp, Caller, Carried, CarriedNews, CreateNetwork, DeadLetters, Host, Network, Node, NodeParts, Outsider,
     RosterFilter,
 };
 use rialto_store::disk::fault::FaultDisk;
@@ -38,7 +38,7 @@ async fn node(disk: &FaultDisk, clock: &Arc<DrivenClock>) -> Node {
     let options = LocalOptions { free_floor_bytes: 0, ..LocalOptions::default() };
     let store = LocalStore::open_on(disk.clone(), "/data", options).unwrap();
     let host = Host::simulated(clock.clone(), 1);
-    Node::open_with(Parts { host, ..Parts::over(Arc::new(store)) }).await.unwrap()
+    Node::open_with(NodeParts { host, ..NodeParts::over(Arc::new(store)) }).await.unwrap()
 }
 
 async fn create(node: &Node) -> Network {

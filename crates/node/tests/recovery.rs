@@ -4,7 +4,7 @@
 use rialto_model::network::{Policy, Preset};
 use rialto_node::clock::DrivenClock;
 use rialto_node::identity::sha256;
-use rialto_node::{AdminOp, Caller, CreateNetwork, Host, Network, Node, Parts, Query, View, verify};
+use rialto_node::{AdminOp, Caller, CreateNetwork, Host, Network, Node, NodeParts, Query, View, verify};
 use rialto_store::{LocalOptions, LocalStore, Store};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -28,7 +28,7 @@ async fn open(dir: &Path) -> Node {
 /// A node whose clock is driven.
 async fn open_at(dir: &Path, clock: &Arc<DrivenClock>) -> Node {
     let host = Host::simulated(clock.clone(), 1);
-    Node::open_with(Parts { host, ..Parts::over(open_store(dir)) }).await.unwrap()
+    Node::open_with(NodeParts { host, ..NodeParts::over(open_store(dir)) }).await.unwrap()
 }
 
 async fn create(node: &Node, name: &str) -> Network {

@@ -17,13 +17,13 @@ use std::thread::{self, ThreadId};
 
 /// A store that counts what is read on the thread where the networks' tasks run.
 #[derive(Debug)]
-struct Watched {
+struct WorkSight {
     store: MemoryStore,
     tasks: ThreadId,
     reads: AtomicUsize,
 }
 
-impl Watched {
+impl WorkSight {
     fn note(&self) {
         if thread::current().id() == self.tasks {
             self.reads.fetch_add(1, Ordering::Relaxed);
@@ -31,78 +31,78 @@ impl Watched {
     }
 }
 
-type Stored<T> = Result<T, StoreError>;
+type StoredUpload<T> = Result<T, StoreError>;
 
-impl Store for Watched {
-    fn read(&self, network: u32, seqs: Seqs<'_>, visit: Visit<'_>) -> Stored<()> {
+impl Store for WorkSight {
+    fn read(&self, network: u32, seqs: Seqs<'_>, visit: Visit<'_>) -> StoredUpload<()> {
         self.note();
         self.store.read(network, seqs, visit)
     }
-    fn find(&self, network: u32, key: u64) -> Stored<Vec<u64>> {
+    fn find(&self, network: u32, key: u64) -> StoredUpload<Vec<u64>> {
         self.note();
         self.store.find(network, key)
     }
-    fn epoch(&self) -> Stored<u64> {
+    fn epoch(&self) -> StoredUpload<u64> {
         self.store.epoch()
     }
-    fn raise_epoch(&self, to: u64) -> Stored<()> {
+    fn raise_epoch(&self, to: u64) -> StoredUpload<()> {
         self.store.raise_epoch(to)
     }
     fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>> {
         self.store.append(class, epoch, flush, batch, done)
     }
-    fn erase(&self, network: u32, seq: u64, body: &[u8]) -> Stored<bool> {
+    fn erase(&self, network: u32, seq: u64, body: &[u8]) -> StoredUpload<bool> {
         self.store.erase(network, seq, body)
     }
-    fn rewrite(&self, class: Class, network: u32, lsns: RangeInclusive<Lsn>, change: Rewrite<'_>) -> Stored<u64> {
+    fn rewrite(&self, class: Class, network: u32, lsns: RangeInclusive<Lsn>, change: Rewrite<'_>) -> StoredUpload<u64> {
         self.store.rewrite(class, network, lsns, change)
     }
-    fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> Stored<Lsn> {
+    fn replay(&self, class: Class, network: Option<u32>, after: Lsn, visit: Visit<'_>) -> StoredUpload<Lsn> {
         self.store.replay(class, network, after, visit)
     }
-    fn networks(&self) -> Stored<Vec<NetworkInfo>> {
+    fn networks(&self) -> StoredUpload<Vec<NetworkInfo>> {
         self.store.networks()
     }
-    fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> Stored<()> {
+    fn save_snapshot(&self, class: Class, network: u32, lsn: Lsn, bytes: &[u8]) -> StoredUpload<()> {
         self.store.save_snapshot(class, network, lsn, bytes)
     }
-    fn load_snapshot(&self, network: u32, through: Lsn) -> Stored<Option<Snapshot>> {
+    fn load_snapshot(&self, network: u32, through: Lsn) -> StoredUpload<Option<Snapshot>> {
         self.store.load_snapshot(network, through)
     }
-    fn reject_snapshot(&self, network: u32, lsn: Lsn, what: &str) -> Stored<()> {
+    fn reject_snapshot(&self, network: u32, lsn: Lsn, what: &str) -> StoredUpload<()> {
         self.store.reject_snapshot(network, lsn, what)
     }
-    fn drop_rejected_snapshots(&self, network: u32) -> Stored<()> {
+    fn drop_rejected_snapshots(&self, network: u32) -> StoredUpload<()> {
         self.store.drop_rejected_snapshots(network)
     }
-    fn recycle(&self, class: Class, horizons: &[Horizon]) -> Stored<Freed> {
+    fn recycle(&self, class: Class, horizons: &[Horizon]) -> StoredUpload<Freed> {
         self.store.recycle(class, horizons)
     }
-    fn put_blob(&self) -> Stored<Box<dyn BlobWriter>> {
+    fn put_blob(&self) -> StoredUpload<Box<dyn BlobWriter>> {
         self.store.put_blob()
     }
-    fn open_blob(&self, hash: &str) -> Stored<Option<Box<dyn BlobReader>>> {
+    fn open_blob(&self, hash: &str) -> StoredUpload<Option<Box<dyn BlobReader>>> {
         self.store.open_blob(hash)
     }
-    fn has_blob(&self, hash: &str) -> Stored<bool> {
+    fn has_blob(&self, hash: &str) -> StoredUpload<bool> {
         self.store.has_blob(hash)
     }
-    fn remove_blob(&self, hash: &str) -> Stored<bool> {
+    fn remove_blob(&self, hash: &str) -> StoredUpload<bool> {
         self.store.remove_blob(hash)
     }
-    fn list_blobs(&self) -> Stored<Vec<BlobInfo>> {
+    fn list_blobs(&self) -> StoredUpload<Vec<BlobInfo>> {
         self.store.list_blobs()
     }
     fn health(&self) -> Health {
         self.store.health()
     }
-    fn reopen(&self, network: u32) -> Stored<()> {
+    fn reopen(&self, network: u32) -> StoredUpload<()> {
         self.store.reopen(network)
     }
-    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Stored<VerifyReport> {
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> StoredUpload<VerifyReport> {
         self.store.verify(progress)
     }
-    fn close(&self) -> Stored<()> {
+    fn close(&self) -> StoredUpload<()> {
         self.store.close()
     }
 }
@@ -126,9 +126,9 @@ fn inbox() -> Query {
 }
 
 /// A network whose first mail for bob is long out of memory: with ids of its sender, and of the network.
-async fn with_old_mail() -> (Arc<Watched>, Node, Network, Arc<Caller>, Vec<String>) {
+async fn with_old_mail() -> (Arc<WorkSight>, Node, Network, Arc<Caller>, Vec<String>) {
     let store =
-        Arc::new(Watched { store: MemoryStore::new(), tasks: thread::current().id(), reads: AtomicUsize::new(0) });
+        Arc::new(WorkSight { store: MemoryStore::new(), tasks: thread::current().id(), reads: AtomicUsize::new(0) });
     let node = Node::over(store.clone(), None, false).await.unwrap();
     let (network, _) = node.create_network(CreateNetwork::named("main", Preset::Workspace)).await.unwrap();
     let (alice, bob) = (join(&network, "agent:alice").await, join(&network, "agent:bob").await);

@@ -3,7 +3,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::clock::DrivenClock;
-use rialto_node::{Caller, CreateNetwork, Host, Network, Node, Parts, Query, View};
+use rialto_node::{Caller, CreateNetwork, Host, Network, Node, NodeParts, Query, View};
 use rialto_store::disk::fault::FaultDisk;
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl Place {
         let options = LocalOptions { free_floor_bytes: 0, manual: true, ..LocalOptions::default() };
         let store = Arc::new(LocalStore::open_on(FaultDisk::new(3), "/data", options).unwrap());
         let host = Host::simulated(Arc::new(DrivenClock::at(1_767_225_600_000)), 3);
-        let node = Node::open_with(Parts { host, ..Parts::over(store.clone()) }).await.unwrap();
+        let node = Node::open_with(NodeParts { host, ..NodeParts::over(store.clone()) }).await.unwrap();
         let made =
             tokio::spawn(async move { node.create_network(CreateNetwork::named("main", Preset::Workspace)).await });
         let (network, _) = commit(&store, made).await.unwrap();

@@ -5,7 +5,7 @@ use rialto_model::network::Preset;
 use rialto_model::{ErrorCode, Fault, Seq};
 use rialto_node::identity::sha256;
 use rialto_node::{
-    Caller, CreateNetwork, Network, Node, Watched, WorkOrder, WorkWatch, ends_work, opens_work, work_state,
+    Caller, CreateNetwork, Network, Node, WorkOrder, WorkSight, WorkWatch, ends_work, opens_work, work_state,
 };
 use rialto_store::MemoryStore;
 use serde_json::{Value, json};
@@ -54,11 +54,11 @@ async fn watch_all(mut watch: WorkWatch) -> Result<Seen, Fault> {
     let mut seen = Seen::default();
     loop {
         match tokio::time::timeout(PATIENCE, watch.next()).await.unwrap_or_else(|_| panic!("the watch says nothing"))? {
-            Some(Watched::Snapshot(unit)) => {
+            Some(WorkSight::Snapshot(unit)) => {
                 assert!(seen.snapshot.is_none() && seen.events.is_empty(), "the snapshot is first and only one");
                 seen.snapshot = Some(unit.last_seq);
             }
-            Some(Watched::Event(record)) => {
+            Some(WorkSight::Event(record)) => {
                 let state = work_state(&record).unwrap().as_str();
                 assert!(!seen.events.last().is_some_and(|_| opens_work(&record)), "it begins once");
                 seen.events.push((record.event.seq, state));

@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::conn::auto::upgrade::downcast;
 use patience::Patience;
-use places::{Place, Places};
+use places::{ConnectionPlace, Places};
 use rialto_carrier::websocket::socket::RawConnection;
 use rialto_carrier::{HttpService, Standing};
 use rialto_model::limits;
@@ -123,7 +123,7 @@ async fn accept<F: ListenerService>(
     stream: TcpStream,
     tls: Option<tls::Acceptor>,
     service: F,
-    (place, standing): (Place, Standing),
+    (place, standing): (ConnectionPlace, Standing),
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);

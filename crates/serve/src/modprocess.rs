@@ -3,8 +3,8 @@
 //! Invariant: every question is answered or fails in time. A process that ends, says nothing in time or something that is
 //! no line is killed and started again; while there is none, questions fail at once.
 
-use rialto_carrier::process::{Line, read_line};
-use rialto_node::{Asked, ModPort, Network};
+use rialto_carrier::process::{ChildLine, read_line};
+use rialto_node::{ModPort, Network, ProcessCheck};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -29,7 +29,7 @@ pub struct ModProcess {
 }
 
 /// Why a process is no longer spoken to.
-enum End {
+enum ProcessEnd {
     /// The node stops, or the mod runs elsewhere now.
     Stop,
     /// It failed.
@@ -47,10 +47,10 @@ impl ModProcess {
                 Ok(child) => talk(child, &mut port, &stop).await,
                 Err(error) => {
                     tracing::error!(name = self.name, %error, "the mod does not start");
-                    End::Failed("it does not start")
+                    ProcessEnd::Failed("it does not start")
                 }
             };
-            let End::Failed(why) = end else { return };
+            let ProcessEnd::Failed(why) = end else { return };
             // Who lived long enough did not fail at the start.
             pause = if started.elapsed() > RESTART_AFTER_MAX { RESTART_AFTER } else { pause };
             tracing::warn!(name = self.name, why, seconds = pause.as_secs(), "the mod is started again");
@@ -82,9 +82,9 @@ async fn wait(port: &mut ModPort, pause: Duration, stop: &CancellationToken) -> 
     }
 }
 
-async fn talk(mut child: Child, port: &mut ModPort, stop: &CancellationToken) -> End {
+async fn talk(mut child: Child, port: &mut ModPort, stop: &CancellationToken) -> ProcessEnd {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return End::Failed("it cannot be spoken to");
+        return ProcessEnd::Failed("it cannot be spoken to");
     };
     let mut lines = BufReader::new(stdout);
     loop {
@@ -95,12 +95,12 @@ async fn talk(mut child: Child, port: &mut ModPort, stop: &CancellationToken) ->
                 if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
                     let _ = child.kill().await;
                 }
-                return End::Stop;
+                return ProcessEnd::Stop;
             }
-            _ = child.wait() => return End::Failed("it ended"),
+            _ = child.wait() => return ProcessEnd::Failed("it ended"),
             asked = port.next() => match asked {
                 Some(asked) => asked,
-                None => return End::Stop,
+                None => return ProcessEnd::Stop,
             },
         };
         let said = tokio::time::timeout(asked.deadline(), ask(&mut stdin, &mut lines, &asked)).await;
@@ -114,7 +114,7 @@ async fn talk(mut child: Child, port: &mut ModPort, stop: &CancellationToken) ->
         };
         port.failed(&asked, failed).await;
         let _ = child.kill().await;
-        return End::Failed(failed);
+        return ProcessEnd::Failed(failed);
     }
 }
 
@@ -122,15 +122,15 @@ async fn talk(mut child: Child, port: &mut ModPort, stop: &CancellationToken) ->
 async fn ask(
     stdin: &mut ChildStdin,
     lines: &mut BufReader<ChildStdout>,
-    asked: &Asked,
+    asked: &ProcessCheck,
 ) -> Result<String, &'static str> {
     let line = format!("{}\n", asked.line);
     let gone = |_| "it ended";
     stdin.write_all(line.as_bytes()).await.map_err(gone)?;
     stdin.flush().await.map_err(gone)?;
     match read_line(lines).await.map_err(gone)? {
-        Line::Text(text) => String::from_utf8(text.into()).map_err(|_| "what it says is no text"),
-        Line::TooLong => Err("it says too much"),
-        Line::End => Err("it ended"),
+        ChildLine::Text(text) => String::from_utf8(text.into()).map_err(|_| "what it says is no text"),
+        ChildLine::TooLong => Err("it says too much"),
+        ChildLine::End => Err("it ended"),
     }
 }

@@ -101,7 +101,7 @@ impl Shared {
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum ConnectionActivity {
     /// Nothing was asked yet.
     First,
     /// Headers have begun to arrive.
@@ -120,7 +120,7 @@ pub(crate) struct Watched<S> {
     inner: S,
     shared: Arc<Shared>,
     patience: Patience,
-    doing: Doing,
+    doing: ConnectionActivity,
     /// Since when.
     since: Instant,
     /// Requests seen so far.
@@ -157,7 +157,7 @@ pub(crate) fn watch<I, S>(
         inner,
         shared: shared.clone(),
         patience,
-        doing: Doing::First,
+        doing: ConnectionActivity::First,
         since: Instant::now(),
         begun: 0,
         blocked: false,
@@ -175,7 +175,7 @@ impl<S> Watched<S> {
         self.inner
     }
 
-    fn turn(&mut self, doing: Doing) {
+    fn turn(&mut self, doing: ConnectionActivity) {
         if self.doing != doing {
             self.doing = doing;
             self.since = Instant::now();
@@ -186,10 +186,10 @@ impl<S> Watched<S> {
     fn look(&mut self) {
         let begun = self.shared.begun.load(Ordering::Acquire);
         if self.shared.open.load(Ordering::Acquire) > 0 {
-            self.doing = Doing::Answering;
-        } else if begun != self.begun || self.doing == Doing::Answering {
+            self.doing = ConnectionActivity::Answering;
+        } else if begun != self.begun || self.doing == ConnectionActivity::Answering {
             // Also for what began and ended since the last look.
-            self.doing = Doing::Idle;
+            self.doing = ConnectionActivity::Idle;
             self.since = self.shared.answered_at();
         }
         self.begun = begun;
@@ -207,8 +207,8 @@ impl<S> Watched<S> {
             return;
         }
         self.look();
-        if self.doing == Doing::Idle {
-            self.turn(Doing::Headers);
+        if self.doing == ConnectionActivity::Idle {
+            self.turn(ConnectionActivity::Headers);
         }
     }
 
@@ -234,15 +234,17 @@ impl<S> Watched<S> {
             }
             let since = *self.unread_since.get_or_insert_with(Instant::now);
             // An idle time begins when the answer has gone out.
-            self.since = if self.doing == Doing::Idle { Instant::now() } else { self.since };
+            self.since = if self.doing == ConnectionActivity::Idle { Instant::now() } else { self.since };
             return Some((since + self.patience.unread, "nothing was read any more"));
         }
         self.unread_since = None;
         match self.doing {
-            Doing::First | Doing::Headers => Some((self.since + self.patience.headers, "headers took too long")),
-            Doing::Idle => Some((self.since + self.patience.idle, "nothing was asked any more")),
-            Doing::Leaving => Some((self.since + self.patience.goodbye, "nothing was asked any more")),
-            Doing::Answering => None,
+            ConnectionActivity::First | ConnectionActivity::Headers => {
+                Some((self.since + self.patience.headers, "headers took too long"))
+            }
+            ConnectionActivity::Idle => Some((self.since + self.patience.idle, "nothing was asked any more")),
+            ConnectionActivity::Leaving => Some((self.since + self.patience.goodbye, "nothing was asked any more")),
+            ConnectionActivity::Answering => None,
         }
     }
 
@@ -265,9 +267,12 @@ impl<S> Watched<S> {
                 timer.as_mut().reset(due.map_or_else(again, |(at, _)| at));
                 continue;
             };
-            if self.doing == Doing::Idle && self.shared.is_http2.load(Ordering::Acquire) && !self.is_unread() {
+            if self.doing == ConnectionActivity::Idle
+                && self.shared.is_http2.load(Ordering::Acquire)
+                && !self.is_unread()
+            {
                 // A request may be on its way: the goodbye says whether it counts.
-                self.turn(Doing::Leaving);
+                self.turn(ConnectionActivity::Leaving);
                 self.shared.enough.notify_one();
                 continue;
             }
@@ -351,17 +356,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
 /// A request that is not answered to the end.
 #[derive(Debug)]
-struct Open(Arc<Shared>);
+struct OpenRequest(Arc<Shared>);
 
-impl Open {
-    fn new(shared: &Arc<Shared>) -> Open {
+impl OpenRequest {
+    fn new(shared: &Arc<Shared>) -> OpenRequest {
         shared.begun.fetch_add(1, Ordering::AcqRel);
         shared.open.fetch_add(1, Ordering::AcqRel);
-        Open(shared.clone())
+        OpenRequest(shared.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         let now = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.0.answered_at.store(now, Ordering::Release);
@@ -371,42 +376,42 @@ impl Drop for Open {
 
 /// An answer on its way, and whom to tell of it.
 #[derive(Debug)]
-pub(crate) struct Answer<F> {
+pub(crate) struct AnswerInFlight<F> {
     inner: F,
-    open: Option<Open>,
+    open: Option<OpenRequest>,
 }
 
-impl<F, E> Future for Answer<F>
+impl<F, E> Future for AnswerInFlight<F>
 where
     F: Future<Output = Result<Response<Body>, E>> + Unpin,
 {
-    type Output = Result<Response<Said>, E>;
+    type Output = Result<Response<TrackedBody>, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.inner).poll(cx))?;
         let open = self.open.take();
-        if let Some(Open(shared)) = &open {
+        if let Some(OpenRequest(shared)) = &open {
             if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
                 shared.exempt.store(true, Ordering::Release);
             } else if answer.headers().contains_key(header::CONNECTION) {
                 shared.lingers.store(true, Ordering::Release);
             }
         }
-        Poll::Ready(Ok(answer.map(|body| Said::new(body, open))))
+        Poll::Ready(Ok(answer.map(|body| TrackedBody::new(body, open))))
     }
 }
 
 /// The body of an answer, which knows whether the client takes it.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct TrackedBody {
     inner: Body,
-    open: Option<Open>,
+    open: Option<OpenRequest>,
     waits: bool,
 }
 
-impl Said {
-    fn new(inner: Body, open: Option<Open>) -> Said {
-        let mut said = Said { inner, open, waits: false };
+impl TrackedBody {
+    fn new(inner: Body, open: Option<OpenRequest>) -> TrackedBody {
+        let mut said = TrackedBody { inner, open, waits: false };
         // HTTP/2 asks for no body before the client has room for it.
         let is_http2 = said.open.as_ref().is_some_and(|open| open.0.is_http2.load(Ordering::Acquire));
         said.set_waits(is_http2 && !said.inner.is_end_stream());
@@ -431,20 +436,20 @@ impl Said {
         match &self.open {
             Some(open) if bytes.len() > LARGE_PIECE_BYTES => {
                 open.0.unsent.fetch_add(1, Ordering::AcqRel);
-                Bytes::from_owner(Piece { bytes, shared: open.0.clone() })
+                Bytes::from_owner(LargePiece { bytes, shared: open.0.clone() })
             }
             _ => bytes,
         }
     }
 }
 
-impl Drop for Said {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.set_waits(false);
     }
 }
 
-impl HttpBody for Said {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -471,18 +476,18 @@ impl HttpBody for Said {
 
 /// A large piece of an answer that has not gone out.
 #[derive(Debug)]
-struct Piece {
+struct LargePiece {
     bytes: Bytes,
     shared: Arc<Shared>,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for LargePiece {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Piece {
+impl Drop for LargePiece {
     fn drop(&mut self) {
         self.shared.unsent.fetch_sub(1, Ordering::AcqRel);
     }
@@ -493,9 +498,9 @@ where
     S: Service<Request<Incoming>, Response = Response<Body>>,
     S::Future: Unpin,
 {
-    type Response = Response<Said>;
+    type Response = Response<TrackedBody>;
     type Error = S::Error;
-    type Future = Answer<S::Future>;
+    type Future = AnswerInFlight<S::Future>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         if request.version() == Version::HTTP_2 && !self.shared.is_http2.load(Ordering::Acquire) {
@@ -504,8 +509,8 @@ where
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(self.raw.clone());
         }
-        let open = Open::new(&self.shared);
-        Answer { inner: self.inner.call(request), open: Some(open) }
+        let open = OpenRequest::new(&self.shared);
+        AnswerInFlight { inner: self.inner.call(request), open: Some(open) }
     }
 }
 
@@ -554,7 +559,7 @@ mod tests {
 
         let (mut peer, mut io, shared) = watched();
         says(&mut peer, &mut io).await;
-        let open = Open::new(&shared);
+        let open = OpenRequest::new(&shared);
         assert!(is_quiet(&mut io, 1000).await, "nothing is due while a request is answered");
         drop(open);
         assert_eq!(ends(&mut io).await, ("nothing was asked any more".to_owned(), PATIENCE.idle));
@@ -581,7 +586,7 @@ mod tests {
         let (mut peer, mut io, shared) = watched();
         shared.is_http2.store(true, Ordering::Release);
         says(&mut peer, &mut io).await;
-        drop(Open::new(&shared));
+        drop(OpenRequest::new(&shared));
         assert!(is_quiet(&mut io, 1).await);
         let began = Instant::now();
         let mut told = false;
@@ -611,7 +616,7 @@ mod tests {
             shared.is_http2.store(is_http2, Ordering::Release);
             says(&mut peer, &mut io).await;
             let body = Body::from_stream(pieces());
-            let mut said = Said::new(body, Some(Open::new(&shared)));
+            let mut said = TrackedBody::new(body, Some(OpenRequest::new(&shared)));
             for _ in 0..10 {
                 said.frame().await.unwrap().unwrap();
                 assert!(is_quiet(&mut io, PATIENCE.unread.as_secs() - 1).await, "a piece is taken now and then");
@@ -644,7 +649,7 @@ mod tests {
         // A system that has no room: nobody reads at the other end.
         let (mut peer, mut io, shared) = watched();
         says(&mut peer, &mut io).await;
-        let open = Open::new(&shared);
+        let open = OpenRequest::new(&shared);
         let began = Instant::now();
         let error = io.write_all(&[0; 1000]).await.unwrap_err();
         assert_eq!((error.to_string().as_str(), began.elapsed()), ("nothing was read any more", PATIENCE.unread));
@@ -653,7 +658,7 @@ mod tests {
         // A protocol that has no room: the body is not asked for more.
         let (mut peer, mut io, shared) = watched();
         says(&mut peer, &mut io).await;
-        let mut said = Said::new(Body::from_stream(pieces()), Some(Open::new(&shared)));
+        let mut said = TrackedBody::new(Body::from_stream(pieces()), Some(OpenRequest::new(&shared)));
         said.frame().await.unwrap().unwrap();
         assert_eq!(ends(&mut io).await, ("nothing was read any more".to_owned(), PATIENCE.unread));
         drop(said);
@@ -663,7 +668,7 @@ mod tests {
         let (mut peer, mut io, shared) = watched();
         says(&mut peer, &mut io).await;
         let body = Body::new(Full::new(Bytes::from(vec![0; LARGE_PIECE_BYTES + 1])));
-        let mut said = Said::new(body, Some(Open::new(&shared)));
+        let mut said = TrackedBody::new(body, Some(OpenRequest::new(&shared)));
         let piece = said.frame().await.unwrap().unwrap();
         drop(said);
         assert!(is_quiet(&mut io, PATIENCE.unread.as_secs() - 1).await);

@@ -46,7 +46,7 @@ struct Taken {
 
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     places: Arc<Places>,
     number: u64,
 }
@@ -63,7 +63,7 @@ impl Places {
 
     /// Takes a place for a connection; none if all are taken by those who have proved a credential. While a crowd is on its way out,
     /// whoever comes waits until one of it is gone.
-    pub(crate) async fn take(self: &Arc<Self>) -> Option<(Place, Standing)> {
+    pub(crate) async fn take(self: &Arc<Self>) -> Option<(ConnectionPlace, Standing)> {
         let begun = Instant::now();
         loop {
             let left = self.left.notified();
@@ -78,7 +78,7 @@ impl Places {
         }
     }
 
-    fn try_take(self: &Arc<Self>) -> Result<(Place, Standing), Why> {
+    fn try_take(self: &Arc<Self>) -> Result<(ConnectionPlace, Standing), Why> {
         let mut taken = self.taken();
         if taken.count >= self.max + LEAVING_MAX {
             return Err(if taken.unproved.is_empty() { Why::Taken } else { Why::Leaving });
@@ -100,11 +100,11 @@ impl Places {
             }
         });
         taken.unproved.insert(number, standing.clone());
-        Ok((Place { places: Arc::clone(self), number }, standing))
+        Ok((ConnectionPlace { places: Arc::clone(self), number }, standing))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         taken.count = taken.count.saturating_sub(1);
@@ -129,7 +129,7 @@ mod tests {
     fn whoever_came_first_and_proved_nothing_leaves_for_whoever_comes() {
         let places = Places::new(20);
         let most = 20 * limits::UNPROVED_CONNECTIONS_PERCENT_MAX / 100;
-        let held: Vec<(Place, Standing)> = (0..=most).map(|_| places.try_take().unwrap()).collect();
+        let held: Vec<(ConnectionPlace, Standing)> = (0..=most).map(|_| places.try_take().unwrap()).collect();
         assert!(is_dismissed(&held[0].1), "the first one leaves");
         assert!(!held.iter().skip(1).any(|(_, standing)| is_dismissed(standing)), "there is room for a part of them");
         held[1].1.prove();
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn all_places_can_be_taken_by_those_who_proved_a_credential_and_by_nobody_else() {
         let places = Places::new(10);
-        let members: Vec<(Place, Standing)> =
+        let members: Vec<(ConnectionPlace, Standing)> =
             (0..10).map(|_| places.try_take().unwrap()).inspect(|m| m.1.prove()).collect();
         assert_eq!(places.try_take().unwrap_err(), Why::Taken, "all are taken");
         assert!(!members.iter().any(|(_, standing)| is_dismissed(standing)));

@@ -10,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
-struct Answer {
+struct AnswerInFlight {
     status: u16,
     head: String,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl AnswerInFlight {
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Answer {
 }
 
 /// One request with these header lines; a body that is cut short is announced whole.
-async fn ask(server: &Server, line: &str, headers: &[&str], body: &[u8], announced: usize) -> Answer {
+async fn ask(server: &Server, line: &str, headers: &[&str], body: &[u8], announced: usize) -> AnswerInFlight {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let mut head = format!("{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", server.addr);
     headers.iter().for_each(|header| head.push_str(&format!("{header}\r\n")));
@@ -60,10 +60,10 @@ async fn ask(server: &Server, line: &str, headers: &[&str], body: &[u8], announc
     let (_, answer) = tokio::join!(write, read);
     let at = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
     let head = String::from_utf8(answer[..at].to_vec()).unwrap();
-    Answer { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head, body: answer[at + 4..].to_vec() }
+    AnswerInFlight { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head, body: answer[at + 4..].to_vec() }
 }
 
-async fn get(server: &Server, path: &str, headers: &[&str]) -> Answer {
+async fn get(server: &Server, path: &str, headers: &[&str]) -> AnswerInFlight {
     ask(server, &format!("GET {path}"), headers, b"", 0).await
 }
 
@@ -101,12 +101,12 @@ fn form(parts: &[Part<'_>]) -> Vec<u8> {
     out
 }
 
-async fn send_form(server: &Server, path: &str, credential: &str, body: &[u8]) -> Answer {
+async fn send_form(server: &Server, path: &str, credential: &str, body: &[u8]) -> AnswerInFlight {
     let headers = [credential, "Content-Type: multipart/form-data; boundary=b0undary"];
     ask(server, &format!("POST {path}"), &headers, body, body.len()).await
 }
 
-async fn send_json(server: &Server, path: &str, credential: &str, body: Value) -> Answer {
+async fn send_json(server: &Server, path: &str, credential: &str, body: Value) -> AnswerInFlight {
     let body = body.to_string();
     ask(server, &format!("POST {path}"), &[credential], body.as_bytes(), body.len()).await
 }

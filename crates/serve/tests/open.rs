@@ -42,13 +42,13 @@ async fn server(policy: Policy) -> Server {
 }
 
 /// Status, headers and body of one answer.
-struct Answer {
+struct AnswerInFlight {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Answer {
+impl AnswerInFlight {
     fn data(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.body);
         serde_json::from_str::<Value>(&self.body).unwrap()["data"].clone()
@@ -57,7 +57,7 @@ impl Answer {
 
 impl Server {
     /// One request; reads to its end, or for a moment if it has none.
-    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> AnswerInFlight {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.addr);
         for (name, value) in headers {
@@ -70,16 +70,16 @@ impl Server {
         let text = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        AnswerInFlight { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    async fn get(&self, path: &str, bearer: &str) -> Answer {
+    async fn get(&self, path: &str, bearer: &str) -> AnswerInFlight {
         let bearer = format!("Bearer {bearer}");
         let headers = [("Authorization", bearer.as_str())];
         self.ask("GET", path, if bearer.len() > 7 { &headers } else { &[] }, "").await
     }
 
-    async fn post(&self, path: &str, bearer: &str, body: &Value) -> Answer {
+    async fn post(&self, path: &str, bearer: &str, body: &Value) -> AnswerInFlight {
         let bearer = format!("Bearer {bearer}");
         let headers = [("Authorization", bearer.as_str())];
         self.ask("POST", path, if bearer.len() > 7 { &headers } else { &[] }, &body.to_string()).await
@@ -186,7 +186,7 @@ async fn the_two_forms_of_a_path_are_one() {
         for bearer in ["", session.as_str(), server.token.as_str()] {
             let plain = server.get(&format!("{path}?network={id}&channel=general"), bearer).await;
             let below = server.get(&format!("/v1/ws/{id}/{rest}?channel=general"), bearer).await;
-            let seen_at = |a: &Answer| serde_json::from_str::<Value>(&a.body).unwrap();
+            let seen_at = |a: &AnswerInFlight| serde_json::from_str::<Value>(&a.body).unwrap();
             let (mut one, mut other) = (seen_at(&plain), seen_at(&below));
             forget_when_seen(&mut one);
             forget_when_seen(&mut other);

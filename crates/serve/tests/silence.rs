@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::client::{Client, Said};
+use common::client::{Client, TrackedBody};
 use common::{Server, server};
 use rialto_node::{Caller, RosterFilter};
 use serde_json::json;
@@ -29,9 +29,9 @@ async fn status(server: &Server, name: &str) -> String {
 async fn ping(client: &mut Client) {
     loop {
         match client.heard().await {
-            Said::Ping => return,
-            Said::Event(_) => {}
-            end @ (Said::Close(..) | Said::Gone) => panic!("a ping was expected, not {end:?}"),
+            TrackedBody::Ping => return,
+            TrackedBody::Event(_) => {}
+            end @ (TrackedBody::Close(..) | TrackedBody::Gone) => panic!("a ping was expected, not {end:?}"),
         }
     }
 }
@@ -64,8 +64,8 @@ async fn a_peer_is_pinged_and_one_that_is_silent_for_a_minute_is_closed() {
     jump(1_000).await;
     ping(&mut client).await;
     ping(&mut client).await;
-    assert_eq!(client.heard().await, Said::Close(1011, "silent".into()));
-    assert_eq!(client.heard().await, Said::Gone);
+    assert_eq!(client.heard().await, TrackedBody::Close(1011, "silent".into()));
+    assert_eq!(client.heard().await, TrackedBody::Gone);
     until_offline(&server, "agent:quiet").await;
     server.stop.cancel();
     server.node.stop().await;
@@ -105,11 +105,11 @@ async fn a_reader_that_takes_nothing_for_half_a_minute_is_closed_with_4429() {
     jump(1_100).await;
     let end = loop {
         match stalled.next().await {
-            Said::Event(_) | Said::Ping => {}
-            end @ (Said::Close(..) | Said::Gone) => break end,
+            TrackedBody::Event(_) | TrackedBody::Ping => {}
+            end @ (TrackedBody::Close(..) | TrackedBody::Gone) => break end,
         }
     };
-    assert_eq!(end, Said::Close(4429, "stalled".into()));
+    assert_eq!(end, TrackedBody::Close(4429, "stalled".into()));
     until_offline(&server, "agent:stalled").await;
     // What it did not ack is still its mail.
     let mut again = Client::join(&server, "agent:stalled", false).await;

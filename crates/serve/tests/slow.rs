@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::client::{Client, SOON, Said};
+use common::client::{Client, SOON, TrackedBody};
 use common::{Server, server};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -64,20 +64,20 @@ async fn answers_come_before_the_goodbye() {
         for n in 0..500 {
             hasty.answer(&format!("{tiny}{n}")).await;
         }
-        assert_eq!(hasty.next().await, Said::Close(1000, String::new()));
-        assert_eq!(hasty.next().await, Said::Gone);
+        assert_eq!(hasty.next().await, TrackedBody::Close(1000, String::new()));
+        assert_eq!(hasty.next().await, TrackedBody::Gone);
         // … or leaves the network.
         let mut leaver = Client::join(&server, "agent:leaver", tiny).await;
         let leave = json!({ "id": format!("leave{tiny}"), "type": "network.agent.leave", "target": "core" });
         leaver.send(&leave).await;
         leaver.answer(&format!("leave{tiny}")).await;
-        assert_eq!(leaver.next().await, Said::Close(1000, "left".into()));
+        assert_eq!(leaver.next().await, TrackedBody::Close(1000, "left".into()));
         // … or breaks the rules in the middle of it.
         let mut rude = Client::join(&server, "agent:rude", tiny).await;
         rude.send(&json!({ "id": format!("good{tiny}"), "type": "app.note", "target": "core", "payload": {} })).await;
         rude.frame(2, b"binary").await;
         rude.answer(&format!("good{tiny}")).await;
-        assert_eq!(rude.next().await, Said::Close(1003, "text frames only".into()));
+        assert_eq!(rude.next().await, TrackedBody::Close(1003, "text frames only".into()));
     }
     server.stop.cancel();
     server.node.stop().await;
@@ -99,7 +99,7 @@ async fn a_stream_takes_the_place_of_its_connection_until_it_ends() {
     let _second = Client::join(&server, "agent:second", false).await;
     assert!(!is_served(&server).await, "two places are taken by two streams");
     first.frame(8, &1000u16.to_be_bytes()).await;
-    while first.next().await != Said::Gone {}
+    while first.next().await != TrackedBody::Gone {}
     // Its place is free once its task has ended, a moment after its last word.
     for attempt in 0.. {
         if is_served(&server).await {
@@ -121,6 +121,6 @@ async fn a_stop_is_said_to_members_and_strangers() {
     server.node.stop().await;
     for client in [&mut stranger, &mut member] {
         while client.event().await["payload"]["code"] != "shutting_down" {}
-        assert_eq!(client.next().await, Said::Close(1001, "shutting_down".into()));
+        assert_eq!(client.next().await, TrackedBody::Close(1001, "shutting_down".into()));
     }
 }

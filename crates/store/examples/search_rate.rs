@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rialto_store::search::{Doc, Query, SearchIndex, StreamView, Viewer};
+use rialto_store::search::{Doc, SearchIndex, SearchQuery, SearchViewer, StreamView};
 
 const WORDS: &[&str] = &[
     "deploy",
@@ -72,13 +72,13 @@ fn main() {
         seq as f64 / cpu,
         bytes
     );
-    let viewer = Viewer {
+    let viewer = SearchViewer {
         streams: (1..=1000).map(|stream| StreamView { stream, seqs: 0..=u64::MAX }).collect(),
-        ..Viewer::default()
+        ..SearchViewer::default()
     };
     for text in ["payments", "deploy payments failed", "迁移", "nowhere to be found", "zz"] {
         let start = Instant::now();
-        let query = Query { network: 1, text, after: None, before: None, limit: 50, oldest_first: false };
+        let query = SearchQuery { network: 1, text, after: None, before: None, limit: 50, oldest_first: false };
         let found = index.query(&query, &viewer).unwrap().seqs.len();
         println!("query   {:>8.2} ms  {found} found  {text}", start.elapsed().as_secs_f64() * 1e3);
     }

@@ -69,7 +69,16 @@ impl<D: Disk> Blobs<D> {
         let path = self.dir.join("new").join(number.to_string());
         let file = self.disk.create(&path).at("create", &path)?;
         let (hash, gathered) = (Sha256::new(), Vec::new());
-        Ok(Box::new(Writer { blobs: Arc::clone(self), file, path, hash, gathered, size: 0, taken: 0, named: false }))
+        Ok(Box::new(BlobFileWriter {
+            blobs: Arc::clone(self),
+            file,
+            path,
+            hash,
+            gathered,
+            size: 0,
+            taken: 0,
+            named: false,
+        }))
     }
 
     pub(crate) fn open_blob(&self, hash: &str) -> Result<Option<Box<dyn BlobReader>>, StoreError> {
@@ -80,7 +89,7 @@ impl<D: Disk> Blobs<D> {
             Err(error) => return Err(StoreError::io("open", &path, error)),
         };
         let size = file.len().at("ask length of", &path)?;
-        Ok(Some(Box::new(Reader { file, path, size })))
+        Ok(Some(Box::new(BlobFileReader { file, path, size })))
     }
 
     pub(crate) fn has(&self, hash: &str) -> Result<bool, StoreError> {
@@ -162,7 +171,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 #[derive(Debug)]
-struct Writer<D: Disk> {
+struct BlobFileWriter<D: Disk> {
     blobs: Arc<Blobs<D>>,
     file: D::File,
     path: PathBuf,
@@ -175,7 +184,7 @@ struct Writer<D: Disk> {
     named: bool,
 }
 
-impl<D: Disk> Writer<D> {
+impl<D: Disk> BlobFileWriter<D> {
     fn pour(&mut self) -> Result<(), StoreError> {
         let mut gathered = std::mem::take(&mut self.gathered);
         self.put(&gathered)?;
@@ -215,7 +224,7 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-impl<D: Disk> BlobWriter for Writer<D> {
+impl<D: Disk> BlobWriter for BlobFileWriter<D> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.hash.update(bytes);
         let mut rest = bytes;
@@ -244,7 +253,7 @@ impl<D: Disk> BlobWriter for Writer<D> {
     }
 }
 
-impl<D: Disk> Drop for Writer<D> {
+impl<D: Disk> Drop for BlobFileWriter<D> {
     fn drop(&mut self) {
         if !self.named {
             if let Ok(_naming) = self.blobs.naming() {
@@ -256,13 +265,13 @@ impl<D: Disk> Drop for Writer<D> {
 }
 
 #[derive(Debug)]
-struct Reader<F> {
+struct BlobFileReader<F> {
     file: F,
     path: PathBuf,
     size: u64,
 }
 
-impl<F: DiskFile> BlobReader for Reader<F> {
+impl<F: DiskFile> BlobReader for BlobFileReader<F> {
     fn size(&self) -> u64 {
         self.size
     }
@@ -295,7 +304,7 @@ mod tests {
         let path = PathBuf::from("/blobs/new/x");
         let file = blobs.disk.create(&path).unwrap();
         let (hash, gathered) = (Sha256::new(), Vec::new());
-        let mut writer = Writer { blobs, file, path, hash, gathered, size: 0, taken: 0, named: false };
+        let mut writer = BlobFileWriter { blobs, file, path, hash, gathered, size: 0, taken: 0, named: false };
         for len in [1, PIECE - 1, PIECE, PIECE + 1, 10 * PIECE + 7] {
             writer.write(&vec![7; len]).unwrap();
             assert!(writer.gathered.capacity() <= PIECE, "{}", writer.gathered.capacity());

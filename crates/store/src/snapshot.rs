@@ -26,7 +26,7 @@ pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 
 /// A kept snapshot file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptSnapshot {
     pub(crate) class: Class,
     pub(crate) lsn: Lsn,
     /// Another one of the same LSN.
@@ -40,13 +40,13 @@ pub(crate) struct Snapshots<D: Disk> {
     disk: D,
     dir: PathBuf,
     budget: Arc<Budget>,
-    state: Mutex<State>,
+    state: Mutex<SnapshotState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SnapshotState {
     /// Per network, oldest first.
-    kept: BTreeMap<u32, Vec<Kept>>,
+    kept: BTreeMap<u32, Vec<KeptSnapshot>>,
     /// Networks that had one set aside and have only one left.
     short: BTreeSet<u32>,
 }
@@ -55,7 +55,7 @@ impl<D: Disk> Snapshots<D> {
     /// Opens the directory; only headers are read.
     pub(crate) fn open(disk: D, dir: PathBuf, budget: Arc<Budget>) -> Result<(Self, Vec<Damage>), StoreError> {
         disk.create_dir_all(&dir).at("create", &dir)?;
-        let mut state = State::default();
+        let mut state = SnapshotState::default();
         let mut notes = Vec::new();
         for entry in disk.list(&dir).at("list", &dir)? {
             let path = dir.join(&entry.name);
@@ -67,7 +67,7 @@ impl<D: Disk> Snapshots<D> {
             budget.count(entry.len);
             match read_head(&disk, &path).at("read", &path)? {
                 Some(head) if (head.network, head.lsn) == (network, lsn) => {
-                    let kept = Kept { class: head.class, lsn, copy, size: entry.len };
+                    let kept = KeptSnapshot { class: head.class, lsn, copy, size: entry.len };
                     state.kept.entry(network).or_default().push(kept);
                 }
                 _ => {
@@ -82,7 +82,7 @@ impl<D: Disk> Snapshots<D> {
         Ok((Self { disk, dir, budget, state: Mutex::new(state) }, notes))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SnapshotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,8 +96,8 @@ impl<D: Disk> Snapshots<D> {
         // A network that has nothing new keeps two of the same LSN: each covers all there is, and one may turn bad.
         let has = |copy| of_network.iter().any(|kept| (kept.lsn, kept.copy) == (lsn, copy));
         let copy = has(false) && !has(true);
-        self.write(&mut state, network, Kept { class, lsn, copy, size }, bytes)?;
-        let State { kept, short } = &mut *state;
+        self.write(&mut state, network, KeptSnapshot { class, lsn, copy, size }, bytes)?;
+        let SnapshotState { kept, short } = &mut *state;
         let of_network = kept.entry(network).or_default();
         let surplus = of_network.len().saturating_sub(KEPT);
         for old in of_network.drain(..surplus) {
@@ -112,10 +112,16 @@ impl<D: Disk> Snapshots<D> {
     }
 
     /// Writes one file and takes it into the list.
-    fn write(&self, state: &mut State, network: u32, new: Kept, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        state: &mut SnapshotState,
+        network: u32,
+        new: KeptSnapshot,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
         self.budget.take(new.size)?;
         let path = self.path(network, &new);
-        let mut whole = Head { class: new.class, network, lsn: new.lsn }.encode(bytes).to_vec();
+        let mut whole = SnapshotHead { class: new.class, network, lsn: new.lsn }.encode(bytes).to_vec();
         whole.extend_from_slice(bytes);
         if let Err(error) = disk::replace(&self.disk, &path, &whole) {
             self.budget.give(new.size);
@@ -152,7 +158,7 @@ impl<D: Disk> Snapshots<D> {
     pub(crate) fn reject(&self, network: u32, lsn: Lsn, what: &str) -> Result<Vec<Damage>, StoreError> {
         let mut state = self.lock();
         let of_network = state.kept.entry(network).or_default();
-        let bad: Vec<Kept> = of_network.extract_if(.., |kept| kept.lsn == lsn).collect();
+        let bad: Vec<KeptSnapshot> = of_network.extract_if(.., |kept| kept.lsn == lsn).collect();
         bad.iter().map(|bad| set_aside(&self.disk, &self.path(network, bad), HEAD as u64, what)).collect()
     }
 
@@ -170,9 +176,9 @@ impl<D: Disk> Snapshots<D> {
 
     fn drop_bad(
         &self,
-        state: &mut State,
+        state: &mut SnapshotState,
         network: u32,
-        bad: Kept,
+        bad: KeptSnapshot,
         offset: u64,
         what: &str,
     ) -> Result<Damage, StoreError> {
@@ -183,18 +189,18 @@ impl<D: Disk> Snapshots<D> {
     }
 
     /// Where a bad snapshot was set aside and only this one is left, copies it: the log behind it may be freed already.
-    fn make_two(&self, state: &mut State, network: u32, good: Kept, bytes: &[u8]) {
+    fn make_two(&self, state: &mut SnapshotState, network: u32, good: KeptSnapshot, bytes: &[u8]) {
         if !state.short.contains(&network) || state.kept.get(&network).is_some_and(|kept| kept.len() >= KEPT) {
             return;
         }
-        match self.write(state, network, Kept { copy: !good.copy, ..good }, bytes) {
+        match self.write(state, network, KeptSnapshot { copy: !good.copy, ..good }, bytes) {
             Ok(()) => drop(state.short.remove(&network)),
             Err(error) => tracing::warn!(%error, "the only good snapshot of a network was not copied"),
         }
     }
 
     /// Networks with snapshots, and the class of the newest.
-    pub(crate) fn networks(&self) -> Vec<(u32, Kept)> {
+    pub(crate) fn networks(&self) -> Vec<(u32, KeptSnapshot)> {
         self.lock().kept.iter().filter_map(|(network, kept)| Some((*network, *kept.last()?))).collect()
     }
 
@@ -238,7 +244,7 @@ impl<D: Disk> Snapshots<D> {
         self.lock().kept.values().flatten().map(|kept| kept.size).sum()
     }
 
-    pub(crate) fn path(&self, network: u32, kept: &Kept) -> PathBuf {
+    pub(crate) fn path(&self, network: u32, kept: &KeptSnapshot) -> PathBuf {
         let copy = if kept.copy { "-copy" } else { "" };
         self.dir.join(format!("{network:08}-{:020}{copy}.snap", kept.lsn))
     }
@@ -251,13 +257,13 @@ fn parse_name(name: &str) -> Option<(u32, Lsn, bool)> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct SnapshotHead {
     class: Class,
     network: u32,
     lsn: Lsn,
 }
 
-impl Head {
+impl SnapshotHead {
     /// Layout: magic(8) version(4) crc(4) network(4) body crc(4) lsn(8) body length(8) class(16), zeros.
     fn encode(&self, body: &[u8]) -> [u8; HEAD] {
         let mut out = [0; HEAD];
@@ -288,11 +294,11 @@ fn head_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(first, bytes.get(16..HEAD).unwrap_or_default())
 }
 
-fn read_head<D: Disk>(disk: &D, path: &Path) -> std::io::Result<Option<Head>> {
+fn read_head<D: Disk>(disk: &D, path: &Path) -> std::io::Result<Option<SnapshotHead>> {
     use crate::disk::DiskFile as _;
     let mut head = [0; HEAD];
     let got = disk.open(path, false)?.read_at(&mut head, 0)?;
-    Ok(Head::decode(head.get(..got).unwrap_or_default()))
+    Ok(SnapshotHead::decode(head.get(..got).unwrap_or_default()))
 }
 
 /// The body of a snapshot, or where and why it is bad.
@@ -304,7 +310,7 @@ fn read_whole<D: Disk>(disk: &D, path: &Path, network: u32, lsn: Lsn) -> Result<
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Err((0, "snapshot is missing"))),
         Err(error) => return Err(StoreError::io("read", path, error)),
     };
-    let head = Head::decode(&bytes).filter(|head| (head.network, head.lsn) == (network, lsn));
+    let head = SnapshotHead::decode(&bytes).filter(|head| (head.network, head.lsn) == (network, lsn));
     if head.is_none() {
         return Ok(Err((0, "snapshot header is bad")));
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use rialto_store::StoreError;
-use rialto_store::search::{Doc, Query, SearchIndex, StreamView, Viewer};
+use rialto_store::search::{Doc, SearchIndex, SearchQuery, SearchViewer, StreamView};
 
 const GENERAL: u64 = 1;
 const SECRET: u64 = 2;
@@ -14,16 +14,16 @@ fn doc<'a>(seq: u64, streams: &'a [u64], source: u64, text: &'a str) -> Doc<'a> 
     Doc { seq, streams, source: Some(source), text }
 }
 
-fn operator() -> Viewer {
-    Viewer { operator: true, ..Viewer::default() }
+fn operator() -> SearchViewer {
+    SearchViewer { operator: true, ..SearchViewer::default() }
 }
 
-fn sees(stream: u64, seqs: std::ops::RangeInclusive<u64>) -> Viewer {
-    Viewer { streams: vec![StreamView { stream, seqs }], ..Viewer::default() }
+fn sees(stream: u64, seqs: std::ops::RangeInclusive<u64>) -> SearchViewer {
+    SearchViewer { streams: vec![StreamView { stream, seqs }], ..SearchViewer::default() }
 }
 
-fn ask(index: &SearchIndex, text: &str, viewer: &Viewer) -> Vec<u64> {
-    let query = Query { network: 1, text, after: None, before: None, limit: 100, oldest_first: false };
+fn ask(index: &SearchIndex, text: &str, viewer: &SearchViewer) -> Vec<u64> {
+    let query = SearchQuery { network: 1, text, after: None, before: None, limit: 100, oldest_first: false };
     index.query(&query, viewer).unwrap().seqs
 }
 
@@ -81,17 +81,21 @@ fn a_viewer_finds_only_what_it_may_see() {
     assert_eq!(ask(&index, "deploy", &sees(SECRET, 0..=u64::MAX)), vec![5, 2]);
     assert_eq!(ask(&index, "deploy", &sees(GENERAL, 2..=u64::MAX)), vec![5], "joined later");
     assert_eq!(ask(&index, "deploy", &sees(GENERAL, 0..=4)), vec![1], "left earlier");
-    let twice = Viewer {
+    let twice = SearchViewer {
         streams: vec![StreamView { stream: GENERAL, seqs: 0..=1 }, StreamView { stream: GENERAL, seqs: 5..=9 }],
-        ..Viewer::default()
+        ..SearchViewer::default()
     };
     assert_eq!(ask(&index, "deploy", &twice), vec![5, 1]);
-    assert_eq!(ask(&index, "deploy", &Viewer { member: Some(13), ..Viewer::default() }), vec![8], "one's own");
-    assert_eq!(ask(&index, "deploy", &Viewer::default()), Vec::<u64>::new());
-    assert_eq!(ask(&index, "你好", &Viewer::default()), Vec::<u64>::new(), "short words too");
+    assert_eq!(
+        ask(&index, "deploy", &SearchViewer { member: Some(13), ..SearchViewer::default() }),
+        vec![8],
+        "one's own"
+    );
+    assert_eq!(ask(&index, "deploy", &SearchViewer::default()), Vec::<u64>::new());
+    assert_eq!(ask(&index, "你好", &SearchViewer::default()), Vec::<u64>::new(), "short words too");
     assert_eq!(ask(&index, "deploy", &sees(0, 0..=u64::MAX)), Vec::<u64>::new(), "no stream is no stream");
     // The limit counts what is seen, not what is there.
-    let query = Query { network: 1, text: "deploy", after: None, before: None, limit: 1, oldest_first: false };
+    let query = SearchQuery { network: 1, text: "deploy", after: None, before: None, limit: 1, oldest_first: false };
     assert_eq!(index.query(&query, &sees(GENERAL, 0..=4)).unwrap().seqs, vec![1]);
     // The viewer of one query is not that of the next.
     assert_eq!(ask(&index, "deploy", &operator()).len(), 4);
@@ -103,7 +107,7 @@ fn before_after_and_limit() {
     let dir = tempfile::tempdir().unwrap();
     let index = filled(&dir.path().join("search.db"));
     let ask = |after, before, limit| {
-        let query = Query { network: 1, text: "deploy", after, before, limit, oldest_first: false };
+        let query = SearchQuery { network: 1, text: "deploy", after, before, limit, oldest_first: false };
         index.query(&query, &operator()).unwrap()
     };
     assert_eq!(ask(Some(1), None, 9).seqs, vec![8, 5, 2]);
@@ -113,7 +117,7 @@ fn before_after_and_limit() {
     assert_eq!(ask(Some(u64::MAX), None, 9).seqs, Vec::<u64>::new());
     assert_eq!(ask(None, None, 9).indexed_through, 9);
     let oldest = |after, before, limit| {
-        let query = Query { network: 1, text: "deploy", after, before, limit, oldest_first: true };
+        let query = SearchQuery { network: 1, text: "deploy", after, before, limit, oldest_first: true };
         index.query(&query, &operator()).unwrap().seqs
     };
     assert_eq!(oldest(None, None, 9), vec![1, 2, 5, 8]);
@@ -216,7 +220,8 @@ fn damage_met_while_running_ends_in_an_empty_index() {
     }
     fs::write(&path, bytes).unwrap();
     let index = SearchIndex::open(&path).unwrap();
-    let query = Query { network: 1, text: "different", after: None, before: None, limit: 10, oldest_first: false };
+    let query =
+        SearchQuery { network: 1, text: "different", after: None, before: None, limit: 10, oldest_first: false };
     let answer = index.query(&query, &operator()).unwrap();
     assert_eq!((answer.seqs.len(), answer.indexed_through), (0, 0));
     index.index(1, &docs, 400).unwrap();
@@ -235,8 +240,14 @@ fn asking_does_not_wait_for_indexing() {
         });
         let mut last = 0;
         while last < 200 {
-            let query =
-                Query { network: 1, text: "counting", after: None, before: None, limit: 1000, oldest_first: false };
+            let query = SearchQuery {
+                network: 1,
+                text: "counting",
+                after: None,
+                before: None,
+                limit: 1000,
+                oldest_first: false,
+            };
             let answer = index.query(&query, &operator()).unwrap();
             assert_eq!(answer.seqs.len() as u64, answer.indexed_through);
             assert!(answer.indexed_through >= last);

@@ -20,7 +20,7 @@ const READ_BYTES: (usize, usize) = (1 << 10, 64 << 10);
 
 /// What came in.
 #[derive(Debug)]
-pub enum Item {
+pub enum WsItem {
     /// Whole texts.
     Texts(Texts),
     /// A ping, to be answered with the same bytes.
@@ -55,7 +55,7 @@ impl Broken {
 }
 
 #[derive(Debug)]
-struct Head {
+struct FrameHeader {
     fin: bool,
     opcode: u8,
     mask: [u8; 4],
@@ -65,7 +65,7 @@ struct Head {
 }
 
 /// Reads the head of a frame; none if more has to come first.
-fn head(bytes: &[u8], max: usize) -> Result<Option<Head>, Broken> {
+fn head(bytes: &[u8], max: usize) -> Result<Option<FrameHeader>, Broken> {
     let [first, second, ..] = *bytes else { return Ok(None) };
     let (fin, opcode, short) = (first & 0x80 != 0, first & 0x0F, second & 0x7F);
     if first & 0x70 != 0 {
@@ -86,7 +86,7 @@ fn head(bytes: &[u8], max: usize) -> Result<Option<Head>, Broken> {
     let Some(len) = len else { return Ok(None) };
     let len = usize::try_from(len).ok().filter(|len| *len <= max).ok_or(Broken::TooLarge)?;
     let Some(mask) = bytes.get(at..at + 4).and_then(|m| m.try_into().ok()) else { return Ok(None) };
-    Ok(Some(Head { fin, opcode, mask, from: at + 4, to: at + 4 + len }))
+    Ok(Some(FrameHeader { fin, opcode, mask, from: at + 4, to: at + 4 + len }))
 }
 
 /// Takes the mask off. Gives whether all that comes out is ASCII, and so text.
@@ -158,7 +158,7 @@ impl Decoder {
     }
 
     /// Takes everything that is complete, after `came` bytes were read; what came before a mistake is good.
-    pub fn take(&mut self, came: usize) -> (Vec<Item>, Option<Broken>) {
+    pub fn take(&mut self, came: usize) -> (Vec<WsItem>, Option<Broken>) {
         self.came = came;
         let mut items = Vec::new();
         loop {
@@ -167,19 +167,19 @@ impl Decoder {
                 match self.frame(&mut at, &mut spans, &mut items) {
                     Ok(true) => {}
                     Ok(false) => break Ok(None),
-                    Err(End::Whole(message)) => break Ok(Some(message)),
-                    Err(End::Broken(broken)) => break Err(broken),
+                    Err(CodecStop::Whole(message)) => break Ok(Some(message)),
+                    Err(CodecStop::Broken(broken)) => break Err(broken),
                 }
             };
             if !spans.is_empty() {
                 // As many as that come again, mostly.
                 self.texts = spans.len();
-                items.push(Item::Texts(Texts::marked(self.buf.split_to(at).freeze(), spans)));
+                items.push(WsItem::Texts(Texts::marked(self.buf.split_to(at).freeze(), spans)));
             } else {
                 bytes::Buf::advance(&mut self.buf, at);
             }
             match end {
-                Ok(Some(message)) => items.push(Item::Texts(Texts::one(message))),
+                Ok(Some(message)) => items.push(WsItem::Texts(Texts::one(message))),
                 Ok(None) => return (items, None),
                 Err(broken) => return (items, Some(broken)),
             }
@@ -191,8 +191,8 @@ impl Decoder {
         &mut self,
         at: &mut usize,
         spans: &mut Vec<std::ops::Range<usize>>,
-        items: &mut Vec<Item>,
-    ) -> Result<bool, End> {
+        items: &mut Vec<WsItem>,
+    ) -> Result<bool, CodecStop> {
         let Some(head) = head(self.buf.get(*at..).unwrap_or_default(), self.max)? else { return Ok(false) };
         let (from, to) = (*at + head.from, *at + head.to);
         let Some(data) = self.buf.get_mut(from..to) else { return Ok(false) };
@@ -214,15 +214,15 @@ impl Decoder {
                 if fin {
                     let message = self.message.take().unwrap_or_default().freeze();
                     std::str::from_utf8(&message).map_err(|_| Broken::NotText)?;
-                    return Err(End::Whole(message));
+                    return Err(CodecStop::Whole(message));
                 }
             }
             (TEXT | CONTINUATION, _, _) => return Err(Broken::Protocol("a text and its rest do not fit").into()),
             (BINARY, ..) => return Err(Broken::Binary.into()),
-            (PING, ..) => items.push(Item::Ping(Bytes::copy_from_slice(data))),
+            (PING, ..) => items.push(WsItem::Ping(Bytes::copy_from_slice(data))),
             (PONG, ..) => {}
             (CLOSE, ..) if data.len() == 1 => return Err(Broken::Protocol("half a close code").into()),
-            (CLOSE, ..) => items.push(Item::Close),
+            (CLOSE, ..) => items.push(WsItem::Close),
             _ => return Err(Broken::Protocol("unknown kind of frame").into()),
         }
         Ok(true)
@@ -230,15 +230,15 @@ impl Decoder {
 }
 
 /// What interrupts the walk over frames.
-enum End {
+enum CodecStop {
     /// A text of several frames is complete.
     Whole(Bytes),
     Broken(Broken),
 }
 
-impl From<Broken> for End {
-    fn from(broken: Broken) -> End {
-        End::Broken(broken)
+impl From<Broken> for CodecStop {
+    fn from(broken: Broken) -> CodecStop {
+        CodecStop::Broken(broken)
     }
 }
 
@@ -312,9 +312,9 @@ mod tests {
         let mut seen = Vec::new();
         for item in items {
             match item {
-                Item::Texts(texts) => seen.extend(texts.iter().map(|t| String::from_utf8(t.to_vec()).unwrap())),
-                Item::Ping(data) => seen.push(format!("ping {}", data.len())),
-                Item::Close => seen.push("close".into()),
+                WsItem::Texts(texts) => seen.extend(texts.iter().map(|t| String::from_utf8(t.to_vec()).unwrap())),
+                WsItem::Ping(data) => seen.push(format!("ping {}", data.len())),
+                WsItem::Close => seen.push("close".into()),
             }
         }
         (seen, broken)

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::exit::CliError;
 use crate::render;
 use clap::Args;
-use rialto_client::Acked;
+use rialto_client::AckSelection;
 use serde_json::json;
 
 /// Arguments of `ack`.
@@ -21,8 +21,8 @@ pub(crate) struct Ack {
 impl Ack {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let acked = match self.up_to {
-            Some(id) => Acked::UpTo(id),
-            None => Acked::Ids(self.ids),
+            Some(id) => AckSelection::UpTo(id),
+            None => AckSelection::Ids(self.ids),
         };
         let mut voice = cx.member().await?;
         let n = voice.call(async |http| http.ack(&acked).await).await?;

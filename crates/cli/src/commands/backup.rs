@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::progress::{Progress, Step};
+use crate::progress::{ProgressLine, ProgressStep};
 use crate::render;
 use clap::Args;
 use rialto_client::{Body, ClientError};
@@ -42,12 +42,12 @@ pub(crate) async fn save_as(
     }
     let mut body = sent.await?;
     let aside = Aside::create(path)?;
-    let progress = Progress::new(cx.out.live, true);
+    let progress = ProgressLine::new(cx.out.live, true);
     let (mut done, total) = (0, body.length());
     while let Some(bytes) = body.chunk().await? {
         aside.write(&bytes)?;
         done += u64::try_from(bytes.len()).unwrap_or(0);
-        progress.show(&Step { done, total, what: String::new() });
+        progress.show(&ProgressStep { done, total, what: String::new() });
     }
     drop(progress);
     if total.is_some_and(|total| total != done) {

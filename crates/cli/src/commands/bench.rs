@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::progress::{Progress, Step};
+use crate::progress::{ProgressLine, ProgressStep};
 use crate::render::bench::{comparison_table, got_worse, table, wrong};
 use crate::runtime;
 use clap::Args;
@@ -90,8 +90,9 @@ impl Bench {
 
 /// Runs to the end, or until a signal: then everything that was started is gone before the command is.
 async fn watched<T>(live: bool, run: impl AsyncFnOnce(Watcher<'_>) -> Result<T, BenchError>) -> Result<T, CliError> {
-    let progress = Progress::new(live, false);
-    let watcher = |p: rialto_bench::Progress| progress.show(&Step { done: p.done, total: Some(p.total), what: p.what });
+    let progress = ProgressLine::new(live, false);
+    let watcher =
+        |p: rialto_bench::Progress| progress.show(&ProgressStep { done: p.done, total: Some(p.total), what: p.what });
     let mut signals = crate::node::Signals::new()
         .map_err(|e| CliError::internal(format!("signal handlers cannot be set up: {e}")))?;
     tokio::select! {

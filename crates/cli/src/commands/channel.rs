@@ -16,19 +16,19 @@ pub(crate) enum Channel {
     /// List channels
     List,
     /// Show one channel
-    Show(Which),
+    Show(ChannelArg),
     /// Take a seat, or seat somebody
     Join(Seat),
     /// Give up a seat, or unseat somebody
     Leave(Seat),
     /// Keep your seat, but get no mail from a channel
-    Mute(Which),
+    Mute(ChannelArg),
     /// Get mail from a channel again
-    Unmute(Which),
+    Unmute(ChannelArg),
     /// Delete a channel; its history is kept
-    Delete(Which),
+    Delete(ChannelArg),
     /// List who is seated
-    Members(Which),
+    Members(ChannelArg),
     /// Change title, status, starred or master_agent, as the operator
     Set(Set),
 }
@@ -51,7 +51,7 @@ pub(crate) struct Create {
 
 /// A channel.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct ChannelArg {
     /// Channel name
     channel: String,
 }
@@ -186,7 +186,7 @@ async fn list(cx: &mut Context) -> Result<(), CliError> {
     })
 }
 
-impl Which {
+impl ChannelArg {
     async fn find(&self, cx: &mut Context) -> Result<Value, CliError> {
         let wanted = channel(&self.channel)?;
         let mut voice = cx.reader().await?;

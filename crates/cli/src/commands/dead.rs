@@ -27,15 +27,15 @@ pub(crate) enum Dead {
         id: String,
     },
     /// Send dead letters again, as new events to their recipients
-    Retry(Choice),
+    Retry(DeadLetterSelection),
     /// Put dead letters away: they are no longer listed
-    Drop(Choice),
+    Drop(DeadLetterSelection),
 }
 
 /// Which dead letters to act on.
 #[derive(Debug, Args)]
 #[group(id = "which", required = true, multiple = true)]
-pub(crate) struct Choice {
+pub(crate) struct DeadLetterSelection {
     /// Event id
     #[arg(group = "which")]
     id: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Choice {
     all: bool,
 }
 
-impl Choice {
+impl DeadLetterSelection {
     fn wish(&self) -> Result<Value, CliError> {
         let recipient = self.to.as_ref().map(|to| address(to).map(|a| a.to_string())).transpose()?;
         Ok(json!({ "event_id": self.id, "recipient": recipient, "all": self.all }))

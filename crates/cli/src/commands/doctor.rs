@@ -17,7 +17,7 @@ pub(crate) struct Doctor {}
 
 /// One thing looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Check {
+struct DoctorFinding {
     name: String,
     ok: bool,
     /// Nothing is broken, but somebody should know.
@@ -57,7 +57,7 @@ async fn ask(cx: &Context) -> Result<Value, CliError> {
 }
 
 /// What can be seen without the node.
-fn here(cx: &Context) -> Vec<Check> {
+fn here(cx: &Context) -> Vec<DoctorFinding> {
     let mut out = Vec::new();
     let config = match cx.config_file() {
         Ok(None) => check("configuration", true, "none, defaults hold"),
@@ -78,7 +78,7 @@ fn here(cx: &Context) -> Vec<Check> {
     out
 }
 
-fn data_directory(data: &Path) -> Check {
+fn data_directory(data: &Path) -> DoctorFinding {
     use std::os::unix::fs::PermissionsExt;
     let shown = data.display();
     match std::fs::metadata(data) {
@@ -94,7 +94,7 @@ fn data_directory(data: &Path) -> Check {
     }
 }
 
-fn run_file(data: &Path) -> Option<Check> {
+fn run_file(data: &Path) -> Option<DoctorFinding> {
     match RunFile::read(data) {
         Ok(None) => None,
         Ok(Some(run)) if run.is_alive() => {
@@ -105,17 +105,17 @@ fn run_file(data: &Path) -> Option<Check> {
     }
 }
 
-fn check(name: &str, ok: bool, detail: &str) -> Check {
-    Check { name: name.to_owned(), ok, warning: false, detail: detail.to_owned() }
+fn check(name: &str, ok: bool, detail: &str) -> DoctorFinding {
+    DoctorFinding { name: name.to_owned(), ok, warning: false, detail: detail.to_owned() }
 }
 
-fn of_node(value: &Value) -> Check {
+fn of_node(value: &Value) -> DoctorFinding {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let is = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
-    Check { warning: is("warning"), ..check(text("name"), is("ok"), text("detail")) }
+    DoctorFinding { warning: is("warning"), ..check(text("name"), is("ok"), text("detail")) }
 }
 
-fn text(report: &Value, checks: &[Check], zone: &jiff::tz::TimeZone) -> String {
+fn text(report: &Value, checks: &[DoctorFinding], zone: &jiff::tz::TimeZone) -> String {
     let mut out = String::new();
     for check in checks {
         let mark = match (check.ok, check.warning) {
@@ -141,7 +141,7 @@ fn text(report: &Value, checks: &[Check], zone: &jiff::tz::TimeZone) -> String {
     out
 }
 
-fn judge(checks: &[Check], unavailable: bool) -> Result<(), CliError> {
+fn judge(checks: &[DoctorFinding], unavailable: bool) -> Result<(), CliError> {
     let wrong = checks.iter().filter(|check| !check.ok).count();
     if wrong == 0 {
         return Ok(());
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_report_as_text() {
         let report = json!({"checks": [], "growth": {"bytes_per_day": 2048}, "networks": 2});
-        let warned = Check { warning: true, ..check("listener", true, "no TLS") };
+        let warned = DoctorFinding { warning: true, ..check("listener", true, "no TLS") };
         let checks = [check("disk", true, "20 GiB free"), warned, check("clock", false, "jumped\x1b")];
         expect![[r#"
             ok     disk: 20 GiB free

@@ -12,7 +12,7 @@ use rialto_model::limits;
 
 /// Which events.
 #[derive(Debug, Args)]
-pub(crate) struct Choice {
+pub(crate) struct EventSelection {
     /// Only what was sent there: channel/NAME, agent:NAME, …
     target: Option<String>,
     /// Only this type: a prefix, or a glob with `*`
@@ -32,7 +32,7 @@ pub(crate) struct Choice {
     from: Option<String>,
 }
 
-impl Choice {
+impl EventSelection {
     /// Where to begin.
     pub(crate) fn since(&self, cx: &Context) -> Result<Option<Since>, CliError> {
         let parse = |text: &String| since::parse(text, now_ms(), &cx.zone).map_err(CliError::usage);
@@ -68,7 +68,7 @@ impl Choice {
 #[derive(Debug, Args)]
 pub(crate) struct History {
     #[command(flatten)]
-    choice: Choice,
+    choice: EventSelection,
     /// At most this many; the newest ones unless a beginning is given
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,

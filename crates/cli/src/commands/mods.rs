@@ -70,7 +70,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "JSON")]
     settings: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: ModPlacement,
 }
 
 /// Arguments of `mod set`.
@@ -82,7 +82,7 @@ pub(crate) struct Set {
     #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["priority", "intercepts", "deadline", "on_error"])]
     settings: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    place: ModPlacement,
     /// How long a mod that runs elsewhere may take, in milliseconds
     #[arg(long, value_name = "MS")]
     deadline: Option<u64>,
@@ -93,7 +93,7 @@ pub(crate) struct Set {
 
 /// Where a mod stands and what it looks at.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct ModPlacement {
     /// Place within its mode: lower runs earlier
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
@@ -208,7 +208,7 @@ impl Set {
     }
 }
 
-impl Place {
+impl ModPlacement {
     fn members(&self) -> Map<String, Value> {
         let mut out = Map::new();
         if let Some(priority) = self.priority {

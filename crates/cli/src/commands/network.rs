@@ -19,13 +19,13 @@ pub(crate) enum Network {
     /// List the networks of the node
     List,
     /// Show one network
-    Show(Which),
+    Show(NetworkArg),
     /// Refuse new events; reading and acks go on
-    Pause(Which),
+    Pause(NetworkArg),
     /// Open a paused or archived network again
-    Resume(Which),
+    Resume(NetworkArg),
     /// Close a network; its history stays readable
-    Archive(Which),
+    Archive(NetworkArg),
     /// Write a network to a file, with everything it has
     Export(Export),
     /// Make a network of such a file
@@ -42,7 +42,7 @@ pub(crate) enum Network {
 
 /// The network a verb is about.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct NetworkArg {
     /// Id or name; the chosen or default network when absent
     #[arg(value_name = "ID|NAME")]
     network: Option<String>,
@@ -221,7 +221,7 @@ impl Invite {
     }
 }
 
-impl Which {
+impl NetworkArg {
     async fn find(self, cx: &Context) -> Result<(rialto_client::Http, String), CliError> {
         match self.network {
             Some(network) => Ok((cx.operator()?, network)),

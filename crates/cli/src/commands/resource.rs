@@ -39,7 +39,7 @@ pub(crate) enum Resource {
         /// file/PATH, context/NAME or tool/NAME
         address: String,
         #[command(flatten)]
-        said: Said,
+        said: ResourceArgs,
         /// What a tool takes: JSON Schema or {"name": "string", "limit": "integer?"}
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) enum Resource {
         /// The file; `-` reads standard input
         file: PathBuf,
         #[command(flatten)]
-        said: Said,
+        said: ResourceArgs,
         /// Media type of the content
         #[arg(long, value_name = "TYPE")]
         content_type: Option<String>,
@@ -93,7 +93,7 @@ pub(crate) enum Resource {
 
 /// What may be said of any resource.
 #[derive(Debug, Args)]
-pub(crate) struct Said {
+pub(crate) struct ResourceArgs {
     /// What it is, for people and agents
     #[arg(long)]
     description: Option<String>,
@@ -225,7 +225,7 @@ async fn show(cx: &mut Context, address: &str) -> Result<(), CliError> {
 async fn register(
     cx: &mut Context,
     address: &str,
-    said: &Said,
+    said: &ResourceArgs,
     input: Option<&str>,
     output: Option<&str>,
 ) -> Result<(), CliError> {

@@ -3,7 +3,7 @@
 use crate::context::{Context, running};
 use crate::exit::CliError;
 use crate::offline;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ impl Restore {
             let message = format!("{} is not empty", data.display());
             return Err(CliError::conflict(message).next("give an empty or new directory with --data DIR"));
         }
-        let progress = Progress::new(cx.out.live, true);
+        let progress = ProgressLine::new(cx.out.live, true);
         let report = offline::restore_archive(&self.file, &data, &mut |step| progress.show(&step))?;
         drop(progress);
         cx.out.show(&report, |_, _| format!("restored to {}", data.display()))?;

@@ -1,6 +1,6 @@
 //! `rialto search`: find text in past events.
 
-use crate::commands::history::{self, Choice};
+use crate::commands::history::{self, EventSelection};
 use crate::context::Context;
 use crate::exit::CliError;
 use crate::render;
@@ -13,7 +13,7 @@ pub(crate) struct Search {
     /// What to look for
     text: String,
     #[command(flatten)]
-    choice: Choice,
+    choice: EventSelection,
     /// At most this many, the newest ones
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,

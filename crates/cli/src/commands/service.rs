@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// Write the unit file
-    Install(Unit),
+    Install(ServiceUnit),
     /// Remove the unit file
     Uninstall,
     /// Print the unit file
-    Print(Unit),
+    Print(ServiceUnit),
 }
 
 /// What the service runs: `rialto up` with these options, and with `--data` and `--config` if they are given.
 #[derive(Debug, Args)]
-pub(crate) struct Unit {
+pub(crate) struct ServiceUnit {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -39,7 +39,7 @@ impl Service {
     }
 }
 
-impl Unit {
+impl ServiceUnit {
     fn text(&self, cx: &Context) -> Result<String, CliError> {
         let program = std::env::current_exe()
             .map_err(|e| CliError::internal(format!("the path of this program cannot be read: {e}")))?;
@@ -98,7 +98,7 @@ fn unit_path(cx: &Context) -> Result<PathBuf, CliError> {
     }
 }
 
-fn install(cx: &mut Context, unit: &Unit) -> Result<(), CliError> {
+fn install(cx: &mut Context, unit: &ServiceUnit) -> Result<(), CliError> {
     let path = unit_path(cx)?;
     let text = unit.text(cx)?;
     let fail = |e: std::io::Error| CliError::file("write", &path, &e);
@@ -136,7 +136,7 @@ mod tests {
     fn the_unit_file() {
         let words = ["/usr/bin/rialto", "up", "--data", "/home/ana/my data/100%"].map(str::to_owned);
         expect![[r#"
-            [Unit]
+            [ServiceUnit]
             Description=Rialto: one network for every agent
             After=network-online.target
 
@@ -160,7 +160,7 @@ mod tests {
         let (out, _, _) = crate::out::testing::out(false);
         let env = crate::env::Env::from([("RIALTO_DATA", "/srv/rialto")]);
         let cx = Context { global: crate::args::Global::default(), env, out, zone: jiff::tz::TimeZone::UTC };
-        let text = Unit { listen: Some("127.0.0.1:9000".into()) }.text(&cx).unwrap();
+        let text = ServiceUnit { listen: Some("127.0.0.1:9000".into()) }.text(&cx).unwrap();
         assert!(text.contains(" up --data /srv/rialto --listen 127.0.0.1:9000\n"), "{text}");
     }
 

@@ -10,10 +10,10 @@ mod relay;
 use crate::context::{Context, Node};
 use crate::exit::CliError;
 use crate::out::Out;
-use crate::session::{Kept, SessionFile};
+use crate::session::{KeptSession, SessionFile};
 use clap::Args;
-use lines::Line;
-use relay::{Heard, Relay, Sessions};
+use lines::ProgramLine;
+use relay::{NodeFrame, Relay, SessionKeeper};
 use rialto_client::{Backoff, ClientError, Closed, Endpoint, Http, Link, Secret};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -47,15 +47,20 @@ impl Stdio {
     }
 }
 
-async fn relay(cx: &mut Context, node: &Node, first: Line, lines: &mut mpsc::Receiver<Line>) -> Result<(), CliError> {
+async fn relay(
+    cx: &mut Context,
+    node: &Node,
+    first: ProgramLine,
+    lines: &mut mpsc::Receiver<ProgramLine>,
+) -> Result<(), CliError> {
     let endpoint = Endpoint::parse(&node.url)?;
     let network = match node.network() {
         Some(network) => network,
         None => default_network(&node.url).await?,
     };
     let sessions = cx.data_dir().ok().map(|data| KeptSessions { data, url: endpoint.base(), network: network.clone() });
-    let place = Place { endpoint, network, bearer: node.credential().cloned(), backoff: Backoff::default() };
-    let relay = Relay::new(sessions.map(|s| Box::new(s) as Box<dyn Sessions>));
+    let place = RelayTarget { endpoint, network, bearer: node.credential().cloned(), backoff: Backoff::default() };
+    let relay = Relay::new(sessions.map(|s| Box::new(s) as Box<dyn SessionKeeper>));
     converse(&place, relay, first, lines, &mut cx.out).await
 }
 
@@ -73,7 +78,7 @@ struct KeptSessions {
     network: String,
 }
 
-impl Sessions for KeptSessions {
+impl SessionKeeper for KeptSessions {
     fn read(&self, address: &str) -> Option<Secret> {
         let kept = SessionFile::of(&self.data, &self.network, address, &self.url).read()?;
         Some(kept.session_id)
@@ -81,7 +86,7 @@ impl Sessions for KeptSessions {
 
     fn write(&mut self, address: &str, network: &str, session_id: &Secret) {
         network.clone_into(&mut self.network);
-        let kept = Kept {
+        let kept = KeptSession {
             address: address.to_owned(),
             network: network.to_owned(),
             url: self.url.clone(),
@@ -94,21 +99,21 @@ impl Sessions for KeptSessions {
 
 /// Where the relay connects to.
 #[derive(Debug)]
-struct Place {
+struct RelayTarget {
     endpoint: Endpoint,
     network: String,
     bearer: Option<Secret>,
     backoff: Backoff,
 }
 
-impl Place {
+impl RelayTarget {
     async fn open(&self) -> Result<Link, ClientError> {
         Link::open(&self.endpoint, &self.network, self.bearer.as_ref()).await
     }
 }
 
 /// How one connection ended.
-enum End {
+enum RelayEnd {
     /// Input is over and everything is answered, or will not be.
     Done,
     /// To be taken up again.
@@ -117,10 +122,10 @@ enum End {
 }
 
 async fn converse(
-    place: &Place,
+    place: &RelayTarget,
     mut relay: Relay,
-    first: Line,
-    lines: &mut mpsc::Receiver<Line>,
+    first: ProgramLine,
+    lines: &mut mpsc::Receiver<ProgramLine>,
     out: &mut Out,
 ) -> Result<(), CliError> {
     let mut link = place.open().await?;
@@ -128,12 +133,12 @@ async fn converse(
     take_line(&mut relay, first, &mut state, &mut link, out)?;
     loop {
         match one_connection(&mut relay, &mut link, lines, &mut state, out).await {
-            End::Done => {
+            RelayEnd::Done => {
                 link.close().await;
                 return relay.refusal().map_or(Ok(()), |error| Err(ClientError::from(error).into()));
             }
-            End::Failed(error) => return Err(error),
-            End::Lost => {
+            RelayEnd::Failed(error) => return Err(error),
+            RelayEnd::Lost => {
                 drop(link);
                 out.say("rialto: the connection is lost; connecting again");
                 link = reopen(place).await?;
@@ -143,7 +148,7 @@ async fn converse(
     }
 }
 
-async fn reopen(place: &Place) -> Result<Link, CliError> {
+async fn reopen(place: &RelayTarget) -> Result<Link, CliError> {
     let mut backoff = place.backoff;
     loop {
         tokio::time::sleep(backoff.next_wait()).await;
@@ -165,15 +170,15 @@ struct Input {
 async fn one_connection(
     relay: &mut Relay,
     link: &mut Link,
-    lines: &mut mpsc::Receiver<Line>,
+    lines: &mut mpsc::Receiver<ProgramLine>,
     input: &mut Input,
     out: &mut Out,
-) -> End {
+) -> RelayEnd {
     let mut beat = tokio::time::interval(PING_EVERY);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         if input.over && !relay.is_waiting() {
-            return End::Done;
+            return RelayEnd::Done;
         }
         let room = relay.unanswered() < UNANSWERED_MAX && link.queued() < FRAMES_QUEUED_MAX;
         let listening = !input.over && !relay.is_rejoining() && room;
@@ -184,16 +189,16 @@ async fn one_connection(
                 Err(closed) => Err(on_close(relay, &closed, input)),
             },
             line = lines.recv(), if listening => {
-                let line = line.unwrap_or(Line::End);
-                take_line(relay, line, input, link, out).map_err(End::Failed)
+                let line = line.unwrap_or(ProgramLine::End);
+                take_line(relay, line, input, link, out).map_err(RelayEnd::Failed)
             }
             _ = beat.tick() => {
                 link.push_ping();
-                if link.silence() > SILENCE_MAX { Err(End::Lost) } else { Ok(()) }
+                if link.silence() > SILENCE_MAX { Err(RelayEnd::Lost) } else { Ok(()) }
             }
             () = tokio::time::sleep_until(patience), if input.over => {
                 let message = "the node did not answer everything within 10 s of the end of input";
-                Err(End::Failed(CliError::timeout(message)))
+                Err(RelayEnd::Failed(CliError::timeout(message)))
             }
         };
         if let Err(end) = step {
@@ -202,48 +207,54 @@ async fn one_connection(
     }
 }
 
-fn on_close(relay: &Relay, closed: &Closed, input: &Input) -> End {
+fn on_close(relay: &Relay, closed: &Closed, input: &Input) -> RelayEnd {
     if input.over && !relay.is_waiting() {
-        End::Done
+        RelayEnd::Done
     } else if relay.has_joined() && closed.may_return() {
-        End::Lost
+        RelayEnd::Lost
     } else if relay.has_left() && closed.code == Some(1000) {
-        End::Done
+        RelayEnd::Done
     } else {
         let error = relay.refusal().map_or_else(|| closed.to_error(), ClientError::from);
-        End::Failed(error.into())
+        RelayEnd::Failed(error.into())
     }
 }
 
-fn on_frame(relay: &mut Relay, text: &str, link: &mut Link, out: &mut Out) -> Result<(), End> {
+fn on_frame(relay: &mut Relay, text: &str, link: &mut Link, out: &mut Out) -> Result<(), RelayEnd> {
     let heard = relay.on_frame(text);
-    let print = |out: &mut Out| out.text(&text.replace(['\n', '\r'], " ")).map_err(End::Failed);
+    let print = |out: &mut Out| out.text(&text.replace(['\n', '\r'], " ")).map_err(RelayEnd::Failed);
     match heard {
-        Heard::ForProgram => print(out),
-        Heard::Hidden => Ok(()),
-        Heard::Again(frames) => {
+        NodeFrame::ForProgram => print(out),
+        NodeFrame::Hidden => Ok(()),
+        NodeFrame::Again(frames) => {
             for frame in frames {
                 link.push(frame);
             }
             Ok(())
         }
-        Heard::SentAway(error) => {
+        NodeFrame::SentAway(error) => {
             print(out)?;
-            Err(End::Failed(ClientError::from(error).into()))
+            Err(RelayEnd::Failed(ClientError::from(error).into()))
         }
     }
 }
 
-fn take_line(relay: &mut Relay, line: Line, input: &mut Input, link: &mut Link, out: &mut Out) -> Result<(), CliError> {
+fn take_line(
+    relay: &mut Relay,
+    line: ProgramLine,
+    input: &mut Input,
+    link: &mut Link,
+    out: &mut Out,
+) -> Result<(), CliError> {
     match line {
-        Line::Text(text) => {
+        ProgramLine::Text(text) => {
             if let Some(frame) = relay.on_line(&text) {
                 link.push(frame);
             }
             Ok(())
         }
-        Line::TooLong => out.text(&relay.too_large()),
-        Line::End => {
+        ProgramLine::TooLong => out.text(&relay.too_large()),
+        ProgramLine::End => {
             input.over = true;
             input.deadline = Some(Instant::now() + DRAIN);
             Ok(())

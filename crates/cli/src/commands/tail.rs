@@ -1,6 +1,6 @@
 //! `rialto tail`: watch events as they happen, over reconnects.
 
-use crate::commands::history::Choice;
+use crate::commands::history::EventSelection;
 use crate::context::{Context, Voice};
 use crate::exit::CliError;
 use crate::render::event;
@@ -13,7 +13,7 @@ use rialto_model::{ErrorCode, limits};
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
     #[command(flatten)]
-    choice: Choice,
+    choice: EventSelection,
 }
 
 impl Tail {

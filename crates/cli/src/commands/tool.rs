@@ -62,7 +62,7 @@ impl Tool {
         let mut stream = connect(cx).await?;
         stream.send(Draft::new("network.resource.register", "core", Value::Object(payload))).await?;
         cx.out.say(&format!("serving {address} as {}; interrupt to stop", stream.joined().address));
-        let mut server = Server {
+        let mut server = ToolServer {
             command: command.into(),
             sender: stream.sender(),
             jobs_max: jobs.into(),
@@ -104,7 +104,7 @@ async fn connect(cx: &mut Context) -> Result<Stream, CliError> {
 const TIMEOUT_MS: u64 = 30_000;
 
 /// A call that came.
-struct Call {
+struct ToolCall {
     event: Event,
     /// When nobody waits for it any more.
     due: Instant,
@@ -113,11 +113,11 @@ struct Call {
     cancelled: CancellationToken,
 }
 
-impl Call {
-    fn new(event: Event) -> Call {
+impl ToolCall {
+    fn new(event: Event) -> ToolCall {
         let timeout_ms = event.metadata.get("timeout_ms").and_then(Value::as_u64).unwrap_or(TIMEOUT_MS);
         let due = Instant::now() + Duration::from_millis(timeout_ms);
-        Call { event, due, timeout_ms, cancelled: CancellationToken::new() }
+        ToolCall { event, due, timeout_ms, cancelled: CancellationToken::new() }
     }
 
     /// The id its end is told by.
@@ -146,7 +146,7 @@ struct Failed {
     text: String,
 }
 
-struct Server {
+struct ToolServer {
     command: Arc<[String]>,
     sender: Sender,
     jobs_max: usize,
@@ -155,10 +155,10 @@ struct Server {
     /// Calls that came and are not over, by the id their end is told by.
     running: HashMap<String, CancellationToken>,
     /// Calls that came while every job had one. As many as the stream's window has, at most.
-    waiting: VecDeque<Call>,
+    waiting: VecDeque<ToolCall>,
 }
 
-impl Server {
+impl ToolServer {
     /// Takes calls until the stream ends. A call is acked once its result is sent: a server that dies leaves it to be
     /// delivered again.
     async fn serve(&mut self, stream: &mut Stream, address: &str) -> Result<(), ClientError> {
@@ -181,7 +181,7 @@ impl Server {
 
     async fn take(&mut self, event: Event, address: &str) -> Result<(), ClientError> {
         if event.kind == "network.resource.invoke" && event.target == address {
-            let call = Call::new(event);
+            let call = ToolCall::new(event);
             if let Some(work) = call.work() {
                 self.running.insert(work.to_owned(), call.cancelled.clone());
             }
@@ -202,7 +202,7 @@ impl Server {
         self.sender.ack(&event.id).await
     }
 
-    fn start(&mut self, call: Call) {
+    fn start(&mut self, call: ToolCall) {
         let (command, sender) = (self.command.clone(), self.sender.clone());
         self.jobs.spawn(async move {
             let result = answer(&call.event, call.run(&command).await);
@@ -226,7 +226,7 @@ async fn run(command: &[String], input: &str) -> Result<Value, String> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|e| format!("{program} cannot be run: {e}"))?;
-    let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
@@ -254,15 +254,15 @@ async fn run(command: &[String], input: &str) -> Result<Value, String> {
 }
 
 /// The processes of a command: killed together unless it has ended by itself.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn forget(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);

@@ -3,7 +3,7 @@
 use crate::commands::now_ms;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::node::{About, Running, log_to_stderr};
+use crate::node::{NodeSummary, RunningNode, log_to_stderr};
 use crate::out::Out;
 use crate::place::RunFile;
 use crate::render::start::{Start, TokenLine, screen};
@@ -67,7 +67,7 @@ impl Up {
 pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
     runtime::of_node()?.block_on(async {
         let log = log_to_stderr(settings);
-        let started = Running::start(settings).await;
+        let started = RunningNode::start(settings).await;
         let shown = match &started {
             Ok(running) => running.about.run_file(settings).write(&settings.store.data),
             Err(_) => Ok(()),
@@ -84,7 +84,7 @@ pub(crate) fn run(settings: &Settings, out: &mut Out) -> Result<(), CliError> {
     })
 }
 
-impl About {
+impl NodeSummary {
     fn run_file(&self, settings: &Settings) -> RunFile {
         RunFile {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_screen_and_its_json() {
-        let running = About {
+        let running = NodeSummary {
             open: false,
             listen: "127.0.0.1:8700".parse().unwrap(),
             url: "http://127.0.0.1:8700".into(),
@@ -196,7 +196,7 @@ mod tests {
         assert!(data.text().contains("token    TOKEN") && !data.text().contains("ADMIN"));
         assert_eq!(running.run_file(&settings).admin_secret.expose(), "ADMIN");
         let behind_a_proxy =
-            About { listen: "0.0.0.0:8700".parse().unwrap(), url: "https://rialto.example".into(), ..running };
+            NodeSummary { listen: "0.0.0.0:8700".parse().unwrap(), url: "https://rialto.example".into(), ..running };
         assert_eq!(behind_a_proxy.run_file(&settings).url, "http://127.0.0.1:8700");
     }
 

@@ -3,7 +3,7 @@
 use crate::context::{Context, running};
 use crate::exit::CliError;
 use crate::offline;
-use crate::progress::{Progress, Step};
+use crate::progress::{ProgressLine, ProgressStep};
 use crate::render;
 use crate::render::value;
 use clap::Args;
@@ -22,7 +22,7 @@ impl Verify {
         let report = if ask || running(&data)?.is_some() {
             by_node(cx).await?
         } else if data.is_dir() {
-            let progress = Progress::new(cx.out.live, false);
+            let progress = ProgressLine::new(cx.out.live, false);
             offline::verify_directory(&data, &mut |step| progress.show(&step))?
         } else {
             return Err(CliError::not_found(format!("there is no data directory {}", data.display())));
@@ -35,11 +35,11 @@ impl Verify {
 
 async fn by_node(cx: &mut Context) -> Result<Value, CliError> {
     let mut body = cx.operator()?.verify().await?;
-    let progress = Progress::new(cx.out.live, false);
+    let progress = ProgressLine::new(cx.out.live, false);
     while let Some(line) = body.line().await? {
-        match Line::parse(&line)? {
-            Some(Line::Report(report)) => return Ok(report),
-            Some(Line::Step(step)) => progress.show(&step),
+        match ReportLine::parse(&line)? {
+            Some(ReportLine::Report(report)) => return Ok(report),
+            Some(ReportLine::Step(step)) => progress.show(&step),
             None => {}
         }
     }
@@ -48,16 +48,16 @@ async fn by_node(cx: &mut Context) -> Result<Value, CliError> {
 
 /// One line of the node's answer: `{"progress": {done, total?, what?}}`, at last `{"report": {ok, …}}`.
 #[derive(Debug, PartialEq)]
-enum Line {
-    Step(Step),
+enum ReportLine {
+    Step(ProgressStep),
     Report(Value),
 }
 
-impl Line {
-    fn parse(text: &str) -> Result<Option<Line>, CliError> {
+impl ReportLine {
+    fn parse(text: &str) -> Result<Option<ReportLine>, CliError> {
         #[derive(Deserialize)]
         struct Wire {
-            progress: Option<Step>,
+            progress: Option<ProgressStep>,
             report: Option<Value>,
         }
         if text.trim().is_empty() {
@@ -65,7 +65,7 @@ impl Line {
         }
         let wire: Wire = serde_json::from_str(text)
             .map_err(|e| CliError::internal(format!("a line of the node's answer cannot be read: {e}")))?;
-        Ok(wire.report.map(Line::Report).or(wire.progress.map(Line::Step)))
+        Ok(wire.report.map(ReportLine::Report).or(wire.progress.map(ReportLine::Step)))
     }
 }
 
@@ -85,15 +85,18 @@ mod tests {
 
     #[test]
     fn lines_of_the_answer() {
-        let step = Step { done: 1, total: Some(4), what: "segment 1".into() };
+        let step = ProgressStep { done: 1, total: Some(4), what: "segment 1".into() };
         assert_eq!(
-            Line::parse(r#"{"progress":{"done":1,"total":4,"what":"segment 1"}}"#).unwrap(),
-            Some(Line::Step(step))
+            ReportLine::parse(r#"{"progress":{"done":1,"total":4,"what":"segment 1"}}"#).unwrap(),
+            Some(ReportLine::Step(step))
         );
-        assert_eq!(Line::parse(r#"{"report":{"ok":true}}"#).unwrap(), Some(Line::Report(json!({"ok": true}))));
-        assert_eq!(Line::parse(" ").unwrap(), None);
-        assert_eq!(Line::parse("{}").unwrap(), None);
-        assert!(Line::parse("oops").is_err());
+        assert_eq!(
+            ReportLine::parse(r#"{"report":{"ok":true}}"#).unwrap(),
+            Some(ReportLine::Report(json!({"ok": true})))
+        );
+        assert_eq!(ReportLine::parse(" ").unwrap(), None);
+        assert_eq!(ReportLine::parse("{}").unwrap(), None);
+        assert!(ReportLine::parse("oops").is_err());
     }
 
     #[test]

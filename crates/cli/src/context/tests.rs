@@ -116,7 +116,7 @@ async fn reading_is_the_operators_and_speaking_a_members() {
             assert!(cx.reader().await.unwrap().speaker.is_none());
             for _ in 0..2 {
                 let mut voice = cx.member().await.unwrap();
-                voice.call(async |http| http.ack(&rialto_client::Acked::Ids(vec![])).await).await.unwrap();
+                voice.call(async |http| http.ack(&rialto_client::AckSelection::Ids(vec![])).await).await.unwrap();
             }
             task.await.unwrap();
             assert_eq!(

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// What a key holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     Text,
     Flag,
     /// A whole number; `KiB`, `MiB`, `GiB` and `TiB` may follow it in text.
@@ -28,7 +28,7 @@ pub(crate) enum Raw {
 pub(crate) struct Key {
     /// `section.key`.
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     /// The default as TOML; empty when the key is absent by default.
     pub(crate) default: &'static str,
     /// An example for keys without a default.
@@ -74,14 +74,14 @@ impl Raw {
     /// A value of the environment or the command line.
     pub(crate) fn from_text(key: &Key, text: &str) -> Result<Raw, String> {
         match key.kind {
-            Kind::Text => Ok(Raw::Text(text.to_owned())),
-            Kind::Flag => match text {
+            KeyKind::Text => Ok(Raw::Text(text.to_owned())),
+            KeyKind::Flag => match text {
                 "true" | "1" | "yes" | "on" => Ok(Raw::Flag(true)),
                 "false" | "0" | "no" | "off" => Ok(Raw::Flag(false)),
                 _ => Err("expected true or false".to_owned()),
             },
-            Kind::Number => number(text).map(Raw::Number),
-            Kind::List => {
+            KeyKind::Number => number(text).map(Raw::Number),
+            KeyKind::List => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 Ok(Raw::List(items.map(str::to_owned).collect()))
             }
@@ -92,21 +92,21 @@ impl Raw {
     pub(crate) fn from_toml(key: &Key, value: &toml::Value) -> Result<Raw, String> {
         let wrong = || {
             let expected = match key.kind {
-                Kind::Text => "expected text",
-                Kind::Flag => "expected true or false",
-                Kind::Number => "expected a whole number",
-                Kind::List => "expected a list of texts",
+                KeyKind::Text => "expected text",
+                KeyKind::Flag => "expected true or false",
+                KeyKind::Number => "expected a whole number",
+                KeyKind::List => "expected a list of texts",
             };
             expected.to_owned()
         };
         match key.kind {
-            Kind::Text => value.as_str().map(|text| Raw::Text(text.to_owned())).ok_or_else(wrong),
-            Kind::Flag => value.as_bool().map(Raw::Flag).ok_or_else(wrong),
-            Kind::Number => match value.as_str() {
+            KeyKind::Text => value.as_str().map(|text| Raw::Text(text.to_owned())).ok_or_else(wrong),
+            KeyKind::Flag => value.as_bool().map(Raw::Flag).ok_or_else(wrong),
+            KeyKind::Number => match value.as_str() {
                 Some(text) => number(text).map(Raw::Number),
                 None => value.as_integer().and_then(|n| u64::try_from(n).ok()).map(Raw::Number).ok_or_else(wrong),
             },
-            Kind::List => {
+            KeyKind::List => {
                 let items = value.as_array().ok_or_else(wrong)?;
                 let texts: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
                 texts.map(Raw::List).ok_or_else(wrong)
@@ -209,7 +209,7 @@ fn mod_names(list: Vec<String>) -> Result<Vec<String>, String> {
 pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "server.listen",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "\"127.0.0.1:8700\"",
         example: "",
         doc: "Address and port of the one listener. Port 0 takes a free one and writes it to the run file. Beyond loopback it needs TLS, or `insecure`.",
@@ -217,7 +217,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.public_url",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "",
         example: "\"https://rialto.example\"",
         doc: "The URL others reach this node by, for profiles and links. Without it the request's own host is used.",
@@ -225,7 +225,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.allowed_origins",
-        kind: Kind::List,
+        kind: KeyKind::List,
         default: "[]",
         example: "",
         doc: "Web origins that may call this node from a browser, besides its own host and loopback.",
@@ -233,7 +233,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.allowed_hosts",
-        kind: Kind::List,
+        kind: KeyKind::List,
         default: "[]",
         example: "",
         doc: "Host names this node answers to, besides loopback, the listen address and the host of `public_url`.",
@@ -241,7 +241,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.trusted_proxies",
-        kind: Kind::List,
+        kind: KeyKind::List,
         default: "[]",
         example: "",
         doc: "Addresses and ranges (`10.0.0.0/8`) of proxies before this node. Only their `Forwarded` and `X-Forwarded-For`, `-Host` and `-Proto` are believed.",
@@ -249,7 +249,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.tls_cert",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "",
         example: "\"/etc/rialto/cert.pem\"",
         doc: "Certificate chain in PEM. Goes together with `tls_key`.",
@@ -257,7 +257,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.tls_key",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "",
         example: "\"/etc/rialto/key.pem\"",
         doc: "Private key in PEM.",
@@ -265,7 +265,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "server.insecure",
-        kind: Kind::Flag,
+        kind: KeyKind::Flag,
         default: "false",
         example: "",
         doc: "Listen beyond loopback without TLS, for instance behind a proxy that has it.",
@@ -273,7 +273,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "store.data",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "",
         example: "\"/var/lib/rialto\"",
         doc: "Data directory. Without it: `RIALTO_DATA`, else the platform's data directory (`~/.local/share/rialto`).",
@@ -281,7 +281,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "store.disk_budget_bytes",
-        kind: Kind::Number,
+        kind: KeyKind::Number,
         default: "0",
         example: "",
         doc: "How much the data directory may hold before writes are refused; 0 is no budget. `\"20GiB\"` is understood.",
@@ -289,7 +289,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "store.free_space_floor_bytes",
-        kind: Kind::Number,
+        kind: KeyKind::Number,
         default: "\"512MiB\"",
         example: "",
         doc: "Writes are refused before less than this is free on the disk.",
@@ -297,7 +297,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "network.name",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "\"main\"",
         example: "",
         doc: "Name of the network made at the first start.",
@@ -305,7 +305,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "network.open",
-        kind: Kind::Flag,
+        kind: KeyKind::Flag,
         default: "false",
         example: "",
         doc: "Make that network open: nobody needs a token. Loopback listeners only.",
@@ -313,7 +313,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "mods.load",
-        kind: Kind::List,
+        kind: KeyKind::List,
         default: "[]",
         example: "",
         doc: "Mods that the default network has loaded after a start. Those it has besides stay.",
@@ -321,7 +321,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "workspaces.open_creation",
-        kind: Kind::Flag,
+        kind: KeyKind::Flag,
         default: "",
         example: "true",
         doc: "Whether anybody who reaches this node may make workspaces; otherwise it takes the admin secret. Not set, who is on this machine may, as long as the listener is on loopback and neither a public URL nor a trusted proxy is set.",
@@ -329,7 +329,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "log.level",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "\"info\"",
         example: "",
         doc: "Least severity that is logged: error, warn, info, debug or trace.",
@@ -339,7 +339,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "log.format",
-        kind: Kind::Text,
+        kind: KeyKind::Text,
         default: "\"text\"",
         example: "",
         doc: "`text` for people or `json` for programs. The log goes to standard error.",
@@ -347,7 +347,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "search.enabled",
-        kind: Kind::Flag,
+        kind: KeyKind::Flag,
         default: "true",
         example: "",
         doc: "Keep the full-text index. Without it `search` reads the log.",
@@ -355,7 +355,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "limits.connections_max",
-        kind: Kind::Number,
+        kind: KeyKind::Number,
         default: "20000",
         example: "",
         doc: "Open connections at a time.",
@@ -363,7 +363,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "limits.members_max",
-        kind: Kind::Number,
+        kind: KeyKind::Number,
         default: "10000",
         example: "",
         doc: "Members of one network.",

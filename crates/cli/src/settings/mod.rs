@@ -10,7 +10,7 @@ pub(crate) mod mods;
 use crate::env::{self, Env};
 use crate::exit::CliError;
 use keys::{KEYS, Key, Raw};
-use mods::{Mods, Section};
+use mods::{ModSection, Mods};
 use rialto_client::Secret;
 use rialto_model::limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -214,8 +214,8 @@ impl Settings {
             if section == "mod" {
                 for (name, value) in entries {
                     match mods::from_toml(name, value) {
-                        Ok(Section::Standard(patch)) => self.mods.set.push((name.clone(), patch)),
-                        Ok(Section::Process(process)) => self.mods.processes.push(*process),
+                        Ok(ModSection::Standard(patch)) => self.mods.set.push((name.clone(), patch)),
+                        Ok(ModSection::Process(process)) => self.mods.processes.push(*process),
                         Err(fault) => faults.add(format!("{shown}: mod.{name}: {fault}")),
                     }
                 }

@@ -3,7 +3,7 @@
 //! Invariant: every name and setting is one of this build's, so a typing mistake is found before anything starts.
 
 use super::suggestion;
-use rialto_node::mods::manage::Patch;
+use rialto_node::mods::manage::ModPatch;
 use rialto_node::mods::options::{self, Setting};
 use rialto_node::mods::{ModConfig, Mode, OnError, STANDARD};
 
@@ -13,7 +13,7 @@ pub(crate) struct Mods {
     /// Loaded at the start if they are not.
     pub(crate) load: Vec<String>,
     /// Changed at the start, if they are loaded.
-    pub(crate) set: Vec<(String, Patch)>,
+    pub(crate) set: Vec<(String, ModPatch)>,
     /// Run as processes.
     pub(crate) processes: Vec<Process>,
 }
@@ -28,16 +28,16 @@ pub(crate) struct Process {
 
 /// What one section says.
 #[derive(Debug)]
-pub(crate) enum Section {
+pub(crate) enum ModSection {
     /// Settings of a standard mod.
-    Standard(Patch),
+    Standard(ModPatch),
     /// A mod of its own.
     Process(Box<Process>),
 }
 
 impl Mods {
     /// What the file says of one mod.
-    pub(crate) fn patch(&self, name: &str) -> Patch {
+    pub(crate) fn patch(&self, name: &str) -> ModPatch {
         self.set.iter().find(|(known, _)| known == name).map(|(_, patch)| patch.clone()).unwrap_or_default()
     }
 }
@@ -66,14 +66,14 @@ pub(crate) fn known(name: &str) -> Result<&'static [Setting], String> {
 }
 
 /// Reads one `[mod.NAME]`.
-pub(crate) fn from_toml(name: &str, value: &toml::Value) -> Result<Section, String> {
+pub(crate) fn from_toml(name: &str, value: &toml::Value) -> Result<ModSection, String> {
     let table = value.as_table();
     if let Some(table) = table.filter(|table| table.contains_key("command") && !STANDARD.contains(&name)) {
-        return process(name, table).map(|process| Section::Process(Box::new(process)));
+        return process(name, table).map(|process| ModSection::Process(Box::new(process)));
     }
     let settings = known(name)?;
     let table = table.ok_or("is not a section")?;
-    standard(settings, table).map(Section::Standard)
+    standard(settings, table).map(ModSection::Standard)
 }
 
 fn process(name: &str, table: &toml::Table) -> Result<Process, String> {
@@ -117,8 +117,8 @@ fn process(name: &str, table: &toml::Table) -> Result<Process, String> {
     Ok(process)
 }
 
-fn standard(settings: &[Setting], table: &toml::Table) -> Result<Patch, String> {
-    let mut patch = Patch::default();
+fn standard(settings: &[Setting], table: &toml::Table) -> Result<ModPatch, String> {
+    let mut patch = ModPatch::default();
     for (key, value) in table {
         let wrong = |expected: &str| format!("{key}: expected {expected}");
         match key.as_str() {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((limiter.priority, limiter.enabled), (Some(-1), None));
         let auth = mods.patch("auth");
         assert_eq!((auth.enabled, auth.intercepts), (Some(false), Some(vec!["x.*".to_owned()])));
-        assert_eq!(mods.patch("analytics"), Patch::default());
+        assert_eq!(mods.patch("analytics"), ModPatch::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `resource …`, `invoke` and `tool serve`: files in and out, rules, versions, tools made of commands.
 
 use crate::support::http::Http;
-use crate::support::{Node, Running, until};
+use crate::support::{Node, RunningNode, until};
 use serde_json::{Value, json};
 
 fn file(node: &Node, name: &str, content: &[u8]) -> String {
@@ -104,7 +104,7 @@ fn a_command_becomes_a_tool() {
     let serve = |name: &str| {
         let words =
             ["tool", "serve", name, "--input", r#"{"what": "string"}"#, "--as", "worker", "--", "sh", "-c", script];
-        Running::start(node.command(&words))
+        RunningNode::start(node.command(&words))
     };
     let served = serve("echo");
     until("the tool is there", || {
@@ -124,7 +124,7 @@ fn a_command_becomes_a_tool() {
         (ran.code == 6 && ran.err.contains("owner_unavailable")).then_some(())
     });
     // Who waits for it gets its answer when it is back.
-    let waits = Running::start(node.command(&[
+    let waits = RunningNode::start(node.command(&[
         "invoke",
         "echo",
         r#"{"what": "later"}"#,
@@ -149,13 +149,13 @@ fn a_command_ends_with_its_call() {
         pids.display()
     );
     let words = ["tool", "serve", "nap", "--as", "worker", "--", "sh", "-c", &script];
-    let _served = Running::start(node.command(&words));
+    let _served = RunningNode::start(node.command(&words));
     until("the tool is there", || {
         let list = node.line("resource list --type tool --as alice --json").ok().json();
         (!list["resources"].as_array()?.is_empty()).then_some(())
     });
     let slow = ["invoke", "nap", r#"{"what": "slow"}"#, "--timeout", "1", "--as", "alice"];
-    let calls: Vec<Running> = (0..4).map(|_| Running::start(node.command(&slow))).collect();
+    let calls: Vec<RunningNode> = (0..4).map(|_| RunningNode::start(node.command(&slow))).collect();
     let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
     until("four calls run", || (started().len() == 4).then_some(()));
     // All four jobs are busy; this call waits for one, and gets it when the others have timed out.

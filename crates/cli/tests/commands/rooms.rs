@@ -1,7 +1,7 @@
 //! `who`, `channel …`, `group …`, `thread …` and `direct …`.
 
 use crate::ids;
-use crate::support::{Node, Running};
+use crate::support::{Node, RunningNode};
 use serde_json::json;
 
 #[test]
@@ -188,7 +188,7 @@ fn direct_rooms() {
     node.line("direct open alice --as alice").fails(2, "between two");
     node.line("direct open channel/general --as alice").fails(2, "speak as");
 
-    let tail = Running::start(node.command(&["tail", "--room", &room, "--since", "1h", "--json", "--as", "bob"]));
+    let tail = RunningNode::start(node.command(&["tail", "--room", &room, "--since", "1h", "--json", "--as", "bob"]));
     assert!(tail.line().contains("\"d1\"") && tail.line().contains("\"d2\""));
     assert!(tail.line().contains(&fourth));
     node.line("direct send bob five --channel dev --as alice").ok();

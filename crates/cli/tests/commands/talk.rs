@@ -1,6 +1,6 @@
 //! `send`, `inbox`, `ack`, `tail`, `history`, `search` and `explain`.
 
-use crate::support::{Node, Ran, Running, until};
+use crate::support::{Node, Ran, RunningNode, until};
 use crate::{ids, rung};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn mail_waits_is_read_and_acked() {
 #[test]
 fn inbox_waits_for_mail() {
     let node = Node::start();
-    let waiting = Running::start(node.command(&["inbox", "--as", "bob", "--wait", "20", "--json"]));
+    let waiting = RunningNode::start(node.command(&["inbox", "--as", "bob", "--wait", "20", "--json"]));
     until("bob to come", || node.line("who --json").out.contains("agent:bob").then_some(()));
     let started = std::time::Instant::now();
     node.line("send bob wake --as alice --id wake-1").ok();
@@ -85,7 +85,7 @@ fn an_answer_is_waited_for() {
 fn tail_follows_over_a_restart() {
     let mut node = Node::start_with(&["--listen", &free_port()]);
     node.line("send channel/general before --as alice").ok();
-    let tail = Running::start(node.command(&["tail", "channel/general", "--json", "--as", "bob"]));
+    let tail = RunningNode::start(node.command(&["tail", "channel/general", "--json", "--as", "bob"]));
     until("bob to come", || node.line("who --json").out.contains("agent:bob").then_some(()));
     // It follows once something that is said comes out.
     let mut said = 0;
@@ -108,7 +108,7 @@ fn tail_follows_over_a_restart() {
     node.line("send channel/general second --as alice --id tail-2").ok();
     assert!(tail.line().contains("tail-2"));
     // With a beginning, the past comes first.
-    let tail = Running::start(node.command(&["tail", "channel/general", "--since", "1h"]));
+    let tail = RunningNode::start(node.command(&["tail", "channel/general", "--since", "1h"]));
     let mut lines = std::iter::from_fn(|| Some(tail.line())).filter(|line| !line.ends_with("probe"));
     for said in ["before", "first", "second"] {
         let line = lines.next().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::ids;
 use crate::support::http::Http;
-use crate::support::{Node, Ran, Running, until};
+use crate::support::{Node, Ran, RunningNode, until};
 use crate::talk::free_port;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn asked_done_and_told() {
     assert_eq!(again.out.trim(), id, "the same order by the same name is the same unit");
     assert!(again.err.contains("you asked for \"report\" before, it is submitted"), "{again:?}");
 
-    let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
+    let watch = RunningNode::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
     assert!(watch.line().contains("submitted"));
     assert_eq!(node.words(&["work", "take", &id, "--as", "bob"]).ok().out, format!("{id} is working\n"));
     node.words(&["work", "update", &id, "working", "--progress", "50%", "--message", "half way", "--as", "bob"]).ok();
@@ -311,7 +311,7 @@ fn pending_work_survives_kill_9() {
     let id = ask(&node, "bob", "--deadline 1h --id job");
     node.words(&["work", "update", &id, "working", "--message", "begun", "--as", "bob"]).ok();
     let before = shown(&node, &id);
-    let watch = Running::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
+    let watch = RunningNode::start(node.command(&["work", "watch", &id, "--as", "alice", "--json"]));
     assert!(watch.line().contains("submitted") && watch.line().contains("begun"));
     node.kill();
     node.restart();

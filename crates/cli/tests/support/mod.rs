@@ -89,20 +89,20 @@ impl Ran {
 
 /// A command that goes on. Dropped, it is killed: a failed test leaves nothing behind.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningNode {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
-impl Running {
+impl RunningNode {
     /// Starts a command; its standard output is read line by line.
-    pub fn start(mut command: Command) -> Running {
+    pub fn start(mut command: Command) -> RunningNode {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (tell, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        Running { child, lines }
+        RunningNode { child, lines }
     }
 
     /// The next line, or none within this time.
@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningNode {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

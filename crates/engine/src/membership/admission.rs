@@ -3,7 +3,7 @@
 //! Not here: who may take a name that somebody has (`rights`).
 
 use super::carried;
-use crate::credential::Hold;
+use crate::credential::NameHold;
 use crate::input::{Clock, Emit};
 use crate::invites::{self, Invite};
 use crate::presence::SESSION_IDLE_MS;
@@ -148,11 +148,11 @@ fn brings(state: &State, input: &Emit<'_>, address: &Address, invite: Option<&st
     let twin = rights::twin(address.as_str()).and_then(|twin| state.member_id(&twin));
     let fresh = state.known_as(address.as_str()).is_none() && twin.is_none();
     let hold = match token {
-        _ if proves || invite.is_some() && fresh => Hold::Owned,
-        Some(token) if token.role.is_some_and(|role| role > Role::Member) => Hold::Narrowed,
-        Some(_) => Hold::Token,
-        None if input.caller.operator || invite.is_some() => Hold::Token,
-        None => Hold::Nothing,
+        _ if proves || invite.is_some() && fresh => NameHold::Owned,
+        Some(token) if token.role.is_some_and(|role| role > Role::Member) => NameHold::Narrowed,
+        Some(_) => NameHold::Token,
+        None if input.caller.operator || invite.is_some() => NameHold::Token,
+        None => NameHold::Nothing,
     };
     Brings { hold, proves, operator: input.caller.operator }
 }

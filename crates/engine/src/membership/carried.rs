@@ -4,7 +4,7 @@
 //! Not here: what they are sent (`rialto-node`).
 
 use super::admission::{Admission, level_fault};
-use crate::credential::Hold;
+use crate::credential::NameHold;
 use crate::input::Via;
 use crate::rights::{self, Brings};
 use crate::state::{MemberId, State};
@@ -49,6 +49,6 @@ pub(super) fn admit(
         }
         None => {}
     }
-    let brings = Brings { hold: Hold::Nothing, proves: false, operator: false };
+    let brings = Brings { hold: NameHold::Nothing, proves: false, operator: false };
     Ok(Admission { level: *level, freed: false, invite: None, brings })
 }

@@ -1,7 +1,7 @@
 //! Guests: clients of workspace servers that never join, and are members from their first event on.
 
 use super::admission::{Admission, admit};
-use super::join::{Wish, member_record};
+use super::join::{JoinWish, member_record};
 use super::{DEFAULT_CHANNEL, may_be_joined};
 use crate::input::{Clock, Emit};
 use crate::record::{Change, Record};
@@ -38,7 +38,7 @@ pub(crate) fn guest(
     let id = known.unwrap_or_else(|| u32::try_from(state.book.members.len()).unwrap_or(u32::MAX));
     let cap =
         token.as_ref().and_then(|label| state.book.tokens.iter().find(|t| &t.label == label)).and_then(|t| t.role);
-    let wish = Wish::default();
+    let wish = JoinWish::default();
     let (head, stamp) = (state.book.head, state.stamp(now.wall));
     let capabilities = input.caller.capabilities;
     let reads = capabilities.reads_history && state.has_mod("persistence");

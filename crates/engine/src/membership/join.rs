@@ -5,13 +5,13 @@
 use super::admission::{Admission, admit, kept_session, shown_token, shows_session};
 use super::{DEFAULT_CHANNEL, check_profile, may_be_joined, remove};
 use crate::channels;
-use crate::credential::{Hold, Invited, Session};
+use crate::credential::{Invited, NameHold, Session};
 use crate::input::{Accepted, Clock, Effect, Effects, Emit, Joined, Resume, SessionRef, Stop};
 use crate::invites;
-use crate::mods::external::Step;
-use crate::mods::external::shape::{Fixed, Shape};
+use crate::mods::external::CheckStage;
+use crate::mods::external::shape::{ChangeableMembers, Fixed};
 use crate::mods::{self, external};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::server_events;
 use crate::state::{Member, MemberId, State};
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// The join payload of sheet section 5; unknown members are ignored, credentials were read by the node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Wish {
+pub(super) struct JoinWish {
     agent_id: Option<String>,
     role: Option<String>,
     agent_type: Option<String>,
@@ -45,22 +45,22 @@ pub(super) struct Wish {
     takeover: Option<bool>,
 }
 
-impl Wish {
+impl JoinWish {
     /// Of somebody who says no more than what kind of agent it is.
-    pub(super) fn of_kind(agent_type: Option<&str>) -> Wish {
-        Wish { agent_type: agent_type.map(str::to_owned), ..Wish::default() }
+    pub(super) fn of_kind(agent_type: Option<&str>) -> JoinWish {
+        JoinWish { agent_type: agent_type.map(str::to_owned), ..JoinWish::default() }
     }
 }
 
 /// Decides a `network.agent.join`.
 pub(crate) fn join(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let wish: Wish = serde_json::from_str(&input.envelope.payload)
+    let wish: JoinWish = serde_json::from_str(&input.envelope.payload)
         .map_err(|e| Fault::new(ErrorCode::InvalidPayload, format!("join payload: {e}")).field("payload"))?;
     match state.book.settings.status {
         Status::Active => {}
@@ -128,7 +128,7 @@ pub(crate) fn join(
         lax: input.caller.capabilities.shares_name,
         token: token.map(|t| t.label.clone()),
         cap: if human { least_capped(old, kept, cap) } else { cap },
-        hold: if input.caller.via.is_some() { Hold::Nothing } else { state.held(old, &address, brings) },
+        hold: if input.caller.via.is_some() { NameHold::Nothing } else { state.held(old, &address, brings) },
         used_at: now.steady.max(1),
         ..record
     };
@@ -223,7 +223,7 @@ pub(crate) fn join(
 }
 
 /// Whether the join would end a session of somebody who is there, and does not want to.
-fn spares(state: &State, live: &Live, input: &Emit<'_>, wish: &Wish, id: MemberId, now: Clock) -> bool {
+fn spares(state: &State, live: &VolatileState, input: &Emit<'_>, wish: &JoinWish, id: MemberId, now: Clock) -> bool {
     let Some(member) = state.member(id).filter(|m| !m.is_human() && !m.sessions.is_empty()) else { return false };
     let there = member.is_present() && live.is_online(id, now);
     wish.takeover == Some(false) && there && kept_session(state, input, Some(id), now).is_none()
@@ -236,7 +236,7 @@ fn least_capped(old: Option<&Member>, kept: Option<u64>, cap: Option<Role>) -> O
 }
 
 /// Step 2: the address parses and may be joined under.
-fn joining_address(state: &State, input: &Emit<'_>, wish: &Wish) -> Result<Address, Fault> {
+fn joining_address(state: &State, input: &Emit<'_>, wish: &JoinWish) -> Result<Address, Fault> {
     let text = match (&input.envelope.source, &wish.agent_id) {
         (Some(source), Some(agent)) if !same_address(state, source, agent) => {
             return Err(Fault::new(ErrorCode::SourceMismatch, "source and agent_id name different addresses"));
@@ -276,7 +276,7 @@ fn renamed_since(state: &State, input: &Emit<'_>, address: Address) -> Address {
 /// Guards see joins too, once it is sure who joins.
 fn guard(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     input: &Emit<'_>,
     address: &Address,
     known: Option<MemberId>,
@@ -287,15 +287,15 @@ fn guard(
     let kind = input.envelope.kind.as_ref();
     if external::concerns(state, &input.answers) {
         let role = known.and_then(|id| state.member(id)).map(Member::role);
-        let sender = external::Sender {
+        let sender = external::CheckSender {
             address: address.as_str(),
             member: known,
             role,
             verification: level,
             emitter: None,
-            chain: external::Chain::default(),
+            chain: external::EmitChain::default(),
         };
-        let shape = Shape {
+        let shape = ChangeableMembers {
             kind: kind.into(),
             target: "core".into(),
             payload: join_payload(&input.envelope.payload).into(),
@@ -304,10 +304,10 @@ fn guard(
         };
         let id = input.envelope.id.as_deref();
         let fixed = Fixed { id, source: address.as_str(), network: &state.book.id, stamp, sent_at: None };
-        external::guards(state, live, &input.answers, Step::Guard, &shape, sender, fixed, now)?;
+        external::guards(state, live, &input.answers, CheckStage::Guard, &shape, sender, fixed, now)?;
     }
     let mut metadata = Metadata::default();
-    let draft = mods::Draft {
+    let draft = mods::PipelineInput {
         kind,
         source: None,
         address: address.as_str(),
@@ -323,7 +323,7 @@ fn guard(
 pub(super) fn member_record(
     old: Option<&Member>,
     address: &Address,
-    wish: &Wish,
+    wish: &JoinWish,
     level: u8,
     receive: Receive,
     head: Seq,
@@ -346,7 +346,7 @@ pub(super) fn member_record(
         address: address.as_str().into(),
         granted: old.map_or(Role::Member, |m| m.granted),
         cap: None,
-        hold: old.map_or(Hold::Token, |m| m.hold),
+        hold: old.map_or(NameHold::Token, |m| m.hold),
         verification: level,
         profile,
         joined_at: old.map_or(at, |m| m.joined_at),

@@ -12,15 +12,15 @@ pub(crate) use guest::{Guest, guest};
 pub(crate) use join::join;
 
 use crate::audit;
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effect, Effects, Stop};
 use crate::mods::external::serve;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::rights;
 use crate::server_events;
 use crate::state::{Member, MemberId, State};
-use join::{Wish, member_record};
+use join::{JoinWish, member_record};
 use rialto_model::address::{Address, Entity};
 use rialto_model::error::Scope;
 use rialto_model::member::{Profile, Receive};
@@ -65,8 +65,8 @@ pub(crate) fn check_profile(profile: &Profile) -> Result<(), Fault> {
 /// `network.agent.leave`: offline, nothing new is queued; with `forget` the membership is deleted.
 pub(crate) fn leave(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -121,8 +121,8 @@ pub(crate) fn remove(state: &State, id: MemberId, reason: &str, now: Clock, fx: 
 /// `network.agent.remove` by a master, a human or the operator.
 pub(crate) fn remove_agent(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -182,7 +182,7 @@ pub(crate) fn enroll(
         return Err(full(state));
     }
     let id = u32::try_from(state.book.members.len()).unwrap_or(u32::MAX);
-    let wish = Wish::of_kind(agent_type);
+    let wish = JoinWish::of_kind(agent_type);
     let first = !state.roster().any(|(_, m)| !m.is_human()) && !matches!(parsed.entity(), Entity::Human(_));
     let granted = if state.book.settings.token_manages && first { Role::Master } else { Role::Member };
     let receive = if state.has_mod("persistence") { Receive::Log } else { Receive::Queue };

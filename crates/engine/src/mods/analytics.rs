@@ -5,7 +5,7 @@
 
 use super::{ModConfig, Mode};
 use crate::input::{Accepted, Clock};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::state::State;
 use rialto_model::limits::ANALYTICS_TOP_MAX;
 use rialto_model::view::{AnalyticsView, CountsView, RefusalCount, SourceCount, TargetCount, TypeCount};
@@ -94,7 +94,7 @@ impl Named {
 
 /// Everything counted in one stretch of time.
 #[derive(Debug, Clone, Default)]
-struct Counts {
+struct WindowCounts {
     all: Tally,
     types: Named,
     sources: Named,
@@ -102,8 +102,8 @@ struct Counts {
     refusals: BTreeMap<Box<str>, u64>,
 }
 
-impl Counts {
-    fn merge(&mut self, from: &Counts, room: usize) {
+impl WindowCounts {
+    fn merge(&mut self, from: &WindowCounts, room: usize) {
         self.all.add(from.all);
         self.types.merge(&from.types, room);
         self.sources.merge(&from.sources, room);
@@ -166,18 +166,18 @@ pub struct Analytics {
     since: Clock,
     window: Millis,
     /// What has left the window.
-    past: Counts,
+    past: WindowCounts,
     /// The window, oldest first: the number of a slot and what was counted in it.
-    slots: VecDeque<(u64, Counts)>,
+    slots: VecDeque<(u64, WindowCounts)>,
 }
 
 impl Analytics {
     fn new(options: &Options, now: Clock) -> Analytics {
-        Analytics { since: now, window: options.window, past: Counts::default(), slots: VecDeque::new() }
+        Analytics { since: now, window: options.window, past: WindowCounts::default(), slots: VecDeque::new() }
     }
 
     /// The slot of this moment; those that the window has left behind are folded together.
-    fn slot(&mut self, options: &Options, now: Clock) -> &mut Counts {
+    fn slot(&mut self, options: &Options, now: Clock) -> &mut WindowCounts {
         let number = slot_number(options.window, now);
         // Slots of another length cannot be told by number any more.
         let all = self.window != options.window;
@@ -188,7 +188,7 @@ impl Analytics {
             }
         }
         if self.slots.back().is_none_or(|(n, _)| *n < number) {
-            self.slots.push_back((number, Counts::default()));
+            self.slots.push_back((number, WindowCounts::default()));
         }
         match self.slots.back_mut() {
             Some((_, counts)) => counts,
@@ -198,7 +198,7 @@ impl Analytics {
 
     fn report(&mut self, options: &Options, now: Clock) -> AnalyticsView {
         self.slot(options, now);
-        let mut window = Counts::default();
+        let mut window = WindowCounts::default();
         for (_, counts) in &self.slots {
             window.merge(counts, options.room());
         }
@@ -245,7 +245,13 @@ fn loaded<'s>(state: &'s State, kind: &str) -> Option<&'s ModConfig> {
 }
 
 /// Counts what became of one event.
-pub(crate) fn observe(state: &State, live: &mut Live, kind: &str, result: Result<&Accepted, &Fault>, now: Clock) {
+pub(crate) fn observe(
+    state: &State,
+    live: &mut VolatileState,
+    kind: &str,
+    result: Result<&Accepted, &Fault>,
+    now: Clock,
+) {
     let Some(config) = loaded(state, kind) else { return };
     let options = Options::of(config);
     let analytics = live.analytics.get_or_insert_with(|| Box::new(Analytics::new(&options, now)));
@@ -267,7 +273,7 @@ pub(crate) fn observe(state: &State, live: &mut Live, kind: &str, result: Result
     }
 }
 
-fn count(counts: &mut Counts, event: &Event, options: &Options) {
+fn count(counts: &mut WindowCounts, event: &Event, options: &Options) {
     let one = Tally { events: 1, bytes: event.json_len() as u64 };
     counts.all.add(one);
     counts.types.add(event.kind(), one, options.room());
@@ -278,7 +284,7 @@ fn count(counts: &mut Counts, event: &Event, options: &Options) {
 }
 
 /// What was counted, in the window and in all; none while the mod is not loaded.
-pub(crate) fn report(state: &State, live: &mut Live, now: Clock) -> Option<AnalyticsView> {
+pub(crate) fn report(state: &State, live: &mut VolatileState, now: Clock) -> Option<AnalyticsView> {
     let config = state.book.mods.iter().find(|m| m.enabled && m.name.as_ref() == NAME)?;
     let options = Options::of(config);
     let analytics = live.analytics.get_or_insert_with(|| Box::new(Analytics::new(&options, now)));

@@ -1,13 +1,13 @@
 //! mod/auth: per event, is the credential still good and the level high enough, and is the sender welcome?
 
-use super::{Draft, ModConfig};
+use super::{ModConfig, PipelineInput};
 use crate::glob;
 use crate::input::Clock;
 use crate::state::State;
 use rialto_model::{ErrorCode, Fault};
 
 /// Refuses when the member's token was revoked, its level is too low, or a list says no.
-pub(crate) fn check(state: &State, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+pub(crate) fn check(state: &State, config: &ModConfig, draft: &PipelineInput<'_, '_>, now: Clock) -> Result<(), Fault> {
     let denied = config.list("deny").any(|p| glob::matches(p, draft.address));
     let mut allow = config.list("allow").peekable();
     let unlisted = allow.peek().is_some() && !allow.any(|p| glob::matches(p, draft.address));

@@ -1,6 +1,6 @@
 //! mod/enrichment: adds who sent it and when it came in, and never overwrites what the sender said.
 
-use super::{Draft, ModConfig};
+use super::{ModConfig, PipelineInput};
 use crate::state::State;
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 pub(crate) const NAME: &str = "enrichment";
 
 /// Adds the configured keys to the metadata.
-pub(crate) fn enrich(state: &State, config: &ModConfig, draft: &mut Draft<'_, '_>) {
+pub(crate) fn enrich(state: &State, config: &ModConfig, draft: &mut PipelineInput<'_, '_>) {
     if config.flag("agent_info", true)
         && let Some(member) = draft.source.and_then(|id| state.member(id))
     {
@@ -34,7 +34,7 @@ pub(crate) fn enrich(state: &State, config: &ModConfig, draft: &mut Draft<'_, '_
 }
 
 /// A trace id that is the same for the same state and input: hashed from network, position and sender.
-fn traceparent(state: &State, draft: &Draft<'_, '_>) -> String {
+fn traceparent(state: &State, draft: &PipelineInput<'_, '_>) -> String {
     let text = format!("{}/{}/{}/{}", state.book.id, state.next_seq(), draft.stamp, draft.address);
     let trace = xxhash_rust::xxh3::xxh3_128(text.as_bytes()) | 1;
     let parent = xxhash_rust::xxh3::xxh3_64(text.as_bytes()) | 1;

@@ -4,7 +4,7 @@ use super::analytics;
 use super::external::serve;
 use super::{ModConfig, Mode, OnError, Runs, options, sort};
 use crate::input::{Clock, Effects};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::server_events;
 use crate::state::{MemberId, State};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 /// A change of a loaded mod; what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Patch {
+pub struct ModPatch {
     /// Settings by name; null takes one back to its default.
     pub config: Map<String, Value>,
     /// Patterns on types.
@@ -29,7 +29,7 @@ pub struct Patch {
     pub deadline_ms: Option<Millis>,
 }
 
-impl Patch {
+impl ModPatch {
     /// The mod after the change.
     pub fn apply(&self, mut config: ModConfig) -> ModConfig {
         for (key, value) in &self.config {
@@ -59,7 +59,7 @@ fn find<'s>(state: &'s State, name: &str) -> Result<&'s ModConfig, Fault> {
 /// Loads a mod that is not loaded: one that is keeps its settings, which may guard history.
 pub(crate) fn load(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
@@ -73,7 +73,7 @@ pub(crate) fn load(
 /// Loads a mod, or replaces it whole.
 pub(crate) fn set(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     config: &ModConfig,
     now: Clock,
     fx: &mut Effects,
@@ -102,7 +102,13 @@ pub(crate) fn set(
 }
 
 /// Puts a mod that was looked at into its place.
-pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock, fx: &mut Effects) -> ModView {
+pub(crate) fn put(
+    state: &State,
+    live: &mut VolatileState,
+    config: &ModConfig,
+    now: Clock,
+    fx: &mut Effects,
+) -> ModView {
     if find(state, &config.name).is_ok_and(|known| known == config) {
         return shown(state, config);
     }
@@ -118,9 +124,9 @@ pub(crate) fn put(state: &State, live: &mut Live, config: &ModConfig, now: Clock
 /// Changes a loaded mod.
 pub(crate) fn change(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     name: &str,
-    patch: &Patch,
+    patch: &ModPatch,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<ModView, Fault> {
@@ -131,7 +137,7 @@ pub(crate) fn change(
 /// Unloads a mod.
 pub(crate) fn remove(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     name: &str,
     now: Clock,
     fx: &mut Effects,
@@ -152,7 +158,7 @@ const STEP: i32 = 10;
 /// Puts the mods of one mode in order: the named ones first, then the others as they were.
 pub(crate) fn order(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     mode: Option<Mode>,
     names: &[String],
     now: Clock,
@@ -243,6 +249,6 @@ fn shown(state: &State, config: &ModConfig) -> ModView {
 }
 
 /// Tells everybody that the pipeline is another one now.
-pub(crate) fn told(state: &State, live: &mut Live, payload: &Value, now: Clock, fx: &mut Effects) {
+pub(crate) fn told(state: &State, live: &mut VolatileState, payload: &Value, now: Clock, fx: &mut Effects) {
     fx.after.push(server_events::server_signal(state, live, EventType::ModChanged, payload, now));
 }

@@ -19,7 +19,7 @@ pub use rialto_model::mods::{Mode, OnError};
 
 use crate::glob;
 use crate::input::Clock;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::state::{MemberId, State};
 use rialto_model::metadata::Metadata;
 use rialto_model::{ErrorCode, Fault, Millis};
@@ -126,7 +126,7 @@ pub fn sort(mods: &mut [ModConfig]) {
 
 /// What the pipeline is asked about.
 #[derive(Debug)]
-pub struct Draft<'d, 'a> {
+pub struct PipelineInput<'d, 'a> {
     /// Type.
     pub kind: &'d str,
     /// The sender; none before its join.
@@ -144,7 +144,12 @@ pub struct Draft<'d, 'a> {
 }
 
 /// Runs the guards.
-pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+pub(crate) fn guard(
+    state: &State,
+    live: &mut VolatileState,
+    draft: &PipelineInput<'_, '_>,
+    now: Clock,
+) -> Result<(), Fault> {
     for config in state.book.mods.iter().filter(|m| m.mode == Mode::Guard && m.intercepts(draft.kind)) {
         let verdict = match config.name.as_ref() {
             // Asked before anything was decided (`external::walk`).
@@ -162,7 +167,7 @@ pub(crate) fn guard(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: 
 }
 
 /// Runs the transforms.
-pub(crate) fn transform(state: &State, draft: &mut Draft<'_, '_>) {
+pub(crate) fn transform(state: &State, draft: &mut PipelineInput<'_, '_>) {
     for config in state.book.mods.iter().filter(|m| m.mode == Mode::Transform && m.intercepts(draft.kind)) {
         if config.runs.is_builtin() && config.name.as_ref() == enrichment::NAME {
             enrichment::enrich(state, config, draft);

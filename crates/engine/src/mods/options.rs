@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// What a setting holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum OptionKind {
     /// True or false.
     Flag,
     /// A number, at least and at most.
@@ -38,14 +38,14 @@ pub struct Setting {
     /// Its name in `config`.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// The value it has when it is not set, as JSON.
     pub default: &'static str,
     /// What it does.
     pub doc: &'static str,
 }
 
-const fn setting(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Setting {
+const fn setting(name: &'static str, kind: OptionKind, default: &'static str, doc: &'static str) -> Setting {
     Setting { name, kind, default, doc }
 }
 
@@ -53,19 +53,19 @@ const RATE_MAX: f64 = 1e6;
 const DAYS_MAX: f64 = 36_500.0;
 
 const AUTH: &[Setting] = &[
-    setting("recheck", Kind::Flag, "true", "Look with every event whether the credential still holds."),
-    setting("require_level", Kind::Levels, "{}", "Verification level an event type needs, by glob."),
-    setting("allow", Kind::Globs, "[]", "Addresses that may send; empty is everybody."),
-    setting("deny", Kind::Globs, "[]", "Addresses that may not send."),
+    setting("recheck", OptionKind::Flag, "true", "Look with every event whether the credential still holds."),
+    setting("require_level", OptionKind::Levels, "{}", "Verification level an event type needs, by glob."),
+    setting("allow", OptionKind::Globs, "[]", "Addresses that may send; empty is everybody."),
+    setting("deny", OptionKind::Globs, "[]", "Addresses that may not send."),
 ];
 const RATE_LIMITER: &[Setting] = &[
-    setting("rate", Kind::Number(0.001, RATE_MAX), "20", "Events a second per source."),
-    setting("burst", Kind::Number(1.0, RATE_MAX), "60", "Events at once after a rest."),
-    setting("per_type", Kind::Limits, "{}", "Further buckets by glob of the type."),
-    setting("broadcast", Kind::Limit, r#"{"rate":2,"burst":10}"#, "A further bucket for events to everybody."),
+    setting("rate", OptionKind::Number(0.001, RATE_MAX), "20", "Events a second per source."),
+    setting("burst", OptionKind::Number(1.0, RATE_MAX), "60", "Events at once after a rest."),
+    setting("per_type", OptionKind::Limits, "{}", "Further buckets by glob of the type."),
+    setting("broadcast", OptionKind::Limit, r#"{"rate":2,"burst":10}"#, "A further bucket for events to everybody."),
     setting(
         "exempt",
-        Kind::Globs,
+        OptionKind::Globs,
         r#"["network.ping","network.event.ack","network.agent.leave"]"#,
         "Types that cost nothing.",
     ),
@@ -73,62 +73,67 @@ const RATE_LIMITER: &[Setting] = &[
 const ACCESS_CONTROL: &[Setting] = &[
     setting(
         "default_permissions",
-        Kind::Rules,
+        OptionKind::Rules,
         r#"{"read":"network","write":"owner","invoke":"network","admin":"owner"}"#,
         "Rules of resources that do not say.",
     ),
-    setting("hide", Kind::Flag, "true", "What one may not read does not exist, instead of being denied."),
+    setting("hide", OptionKind::Flag, "true", "What one may not read does not exist, instead of being denied."),
 ];
 const ENRICHMENT: &[Setting] = &[
-    setting("agent_info", Kind::Flag, "true", "Adds role, level and kind of the source."),
-    setting("timestamps", Kind::Flag, "true", "Adds when the event came in."),
-    setting("trace", Kind::Flag, "true", "Adds a traceparent where there is none."),
-    setting("static", Kind::Object, "{}", "Metadata added to every event that does not say otherwise."),
+    setting("agent_info", OptionKind::Flag, "true", "Adds role, level and kind of the source."),
+    setting("timestamps", OptionKind::Flag, "true", "Adds when the event came in."),
+    setting("trace", OptionKind::Flag, "true", "Adds a traceparent where there is none."),
+    setting("static", OptionKind::Object, "{}", "Metadata added to every event that does not say otherwise."),
 ];
 const PERSISTENCE: &[Setting] = &[
-    setting("retention_days", Kind::Number(0.0, DAYS_MAX), "30", "Days history keeps an event; 0 is for ever."),
-    setting("max_events", Kind::Whole(0, u64::MAX), "0", "Events history keeps; 0 is all."),
+    setting("retention_days", OptionKind::Number(0.0, DAYS_MAX), "30", "Days history keeps an event; 0 is for ever."),
+    setting("max_events", OptionKind::Whole(0, u64::MAX), "0", "Events history keeps; 0 is all."),
     setting(
         "max_bytes",
-        Kind::Whole(0, u64::MAX),
+        OptionKind::Whole(0, u64::MAX),
         "0",
         "Bytes of events history keeps, counted from when it is set; 0 is all.",
     ),
-    setting("skip", Kind::Globs, "[]", "Types history does not keep."),
-    setting("purge_interval_s", Kind::Number(0.0, DAYS_MAX * 86_400.0), "3600", "Seconds between purges."),
+    setting("skip", OptionKind::Globs, "[]", "Types history does not keep."),
+    setting("purge_interval_s", OptionKind::Number(0.0, DAYS_MAX * 86_400.0), "3600", "Seconds between purges."),
 ];
 const WORKSPACE: &[Setting] = &[
-    setting("mention_routing", Kind::Flag, "true", "Writes into each message in a channel who should answer it."),
+    setting("mention_routing", OptionKind::Flag, "true", "Writes into each message in a channel who should answer it."),
     setting(
         "agent_default",
-        Kind::Word(&["master", "none"]),
+        OptionKind::Word(&["master", "none"]),
         r#""master""#,
         "Who answers an agent that mentions nobody: the channel's master, or none.",
     ),
-    setting("loop_limit", Kind::Whole(1, 1_000_000), "20", "Agent messages in a row after which nobody should answer."),
-    setting("auto_title", Kind::Flag, "true", "Titles a session after its first message of a human."),
+    setting(
+        "loop_limit",
+        OptionKind::Whole(1, 1_000_000),
+        "20",
+        "Agent messages in a row after which nobody should answer.",
+    ),
+    setting("auto_title", OptionKind::Flag, "true", "Titles a session after its first message of a human."),
     setting(
         "auto_archive_days",
-        Kind::Whole(0, 36_500),
+        OptionKind::Whole(0, 36_500),
         "30",
         "Days a session may rest before it is archived; 0 is for ever.",
     ),
     setting(
         "status_ttl_s",
-        Kind::Whole(1, 36_500 * 86_400),
+        OptionKind::Whole(1, 36_500 * 86_400),
         "86400",
         "Seconds messages of kind status and thinking are kept.",
     ),
 ];
 const ANALYTICS: &[Setting] = &[
-    setting("window_s", Kind::Whole(1, 86_400), "60", "Seconds of the moving window."),
+    setting("window_s", OptionKind::Whole(1, 86_400), "60", "Seconds of the moving window."),
     setting(
         "top_n",
-        Kind::Whole(1, limits::ANALYTICS_TOP_MAX as u64),
+        OptionKind::Whole(1, limits::ANALYTICS_TOP_MAX as u64),
         "20",
         "Names shown by type and by source; the rest is `other`.",
     ),
-    setting("per_agent", Kind::Flag, "true", "Counts by source too."),
+    setting("per_agent", OptionKind::Flag, "true", "Counts by source too."),
 ];
 
 /// The settings of a standard mod; none for names this build does not have.
@@ -164,22 +169,26 @@ pub fn check(name: &str, config: &Map<String, Value>) -> Result<(), Fault> {
     Ok(())
 }
 
-impl Kind {
+impl OptionKind {
     /// Whether a value is of this kind.
     pub fn takes(self, value: &Value) -> bool {
         match self {
-            Kind::Flag => value.is_boolean(),
-            Kind::Number(least, most) => value.as_f64().is_some_and(|n| (least..=most).contains(&n)),
-            Kind::Whole(least, most) => value.as_u64().is_some_and(|n| (least..=most).contains(&n)),
-            Kind::Globs => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
-            Kind::Levels => {
-                value.as_object().is_some_and(|map| map.values().all(|level| Kind::Whole(0, 3).takes(level)))
+            OptionKind::Flag => value.is_boolean(),
+            OptionKind::Number(least, most) => value.as_f64().is_some_and(|n| (least..=most).contains(&n)),
+            OptionKind::Whole(least, most) => value.as_u64().is_some_and(|n| (least..=most).contains(&n)),
+            OptionKind::Globs => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            OptionKind::Levels => {
+                value.as_object().is_some_and(|map| map.values().all(|level| OptionKind::Whole(0, 3).takes(level)))
             }
-            Kind::Limit => value.as_object().is_some_and(|map| map.iter().all(|(key, value)| is_limit(key, value))),
-            Kind::Limits => value.as_object().is_some_and(|map| map.values().all(|limit| Kind::Limit.takes(limit))),
-            Kind::Rules => value.as_object().is_some_and(|map| map.iter().all(|(key, rule)| is_rule(key, rule))),
-            Kind::Object => value.is_object(),
-            Kind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+            OptionKind::Limit => {
+                value.as_object().is_some_and(|map| map.iter().all(|(key, value)| is_limit(key, value)))
+            }
+            OptionKind::Limits => {
+                value.as_object().is_some_and(|map| map.values().all(|limit| OptionKind::Limit.takes(limit)))
+            }
+            OptionKind::Rules => value.as_object().is_some_and(|map| map.iter().all(|(key, rule)| is_rule(key, rule))),
+            OptionKind::Object => value.is_object(),
+            OptionKind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         }
     }
 }
@@ -189,23 +198,23 @@ fn is_rule(operation: &str, rule: &Value) -> bool {
 }
 
 fn is_limit(key: &str, value: &Value) -> bool {
-    RATE_LIMITER.iter().any(|s| s.name == key && matches!(s.kind, Kind::Number(..)) && s.kind.takes(value))
+    RATE_LIMITER.iter().any(|s| s.name == key && matches!(s.kind, OptionKind::Number(..)) && s.kind.takes(value))
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for OptionKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Kind::Flag => f.write_str("true or false"),
-            Kind::Number(least, most) => write!(f, "a number from {least} to {most}"),
-            Kind::Whole(least, u64::MAX) => write!(f, "a whole number from {least}"),
-            Kind::Whole(least, most) => write!(f, "a whole number from {least} to {most}"),
-            Kind::Globs => f.write_str("a list of patterns"),
-            Kind::Levels => f.write_str("an object of levels from 0 to 3 by pattern"),
-            Kind::Limit => f.write_str("an object of rate and burst"),
-            Kind::Limits => f.write_str("an object of {rate, burst} by pattern"),
-            Kind::Rules => f.write_str("an object of access rules for read, write, invoke and admin"),
-            Kind::Object => f.write_str("an object"),
-            Kind::Word(words) => write!(f, "one of {}", words.join(", ")),
+            OptionKind::Flag => f.write_str("true or false"),
+            OptionKind::Number(least, most) => write!(f, "a number from {least} to {most}"),
+            OptionKind::Whole(least, u64::MAX) => write!(f, "a whole number from {least}"),
+            OptionKind::Whole(least, most) => write!(f, "a whole number from {least} to {most}"),
+            OptionKind::Globs => f.write_str("a list of patterns"),
+            OptionKind::Levels => f.write_str("an object of levels from 0 to 3 by pattern"),
+            OptionKind::Limit => f.write_str("an object of rate and burst"),
+            OptionKind::Limits => f.write_str("an object of {rate, burst} by pattern"),
+            OptionKind::Rules => f.write_str("an object of access rules for read, write, invoke and admin"),
+            OptionKind::Object => f.write_str("an object"),
+            OptionKind::Word(words) => write!(f, "one of {}", words.join(", ")),
         }
     }
 }

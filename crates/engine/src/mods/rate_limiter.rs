@@ -1,6 +1,6 @@
 //! mod/rate-limiter: token buckets per source. Volatile: a restart fills them.
 
-use super::{Draft, ModConfig};
+use super::{ModConfig, PipelineInput};
 use crate::glob;
 use crate::input::Clock;
 use rialto_model::{ErrorCode, EventType, Fault, Millis};
@@ -52,21 +52,31 @@ fn limit(name: String, value: Option<&Value>, rate: f64, burst: f64) -> Limit {
 }
 
 /// Takes one token from every bucket that applies, or from none.
-pub(crate) fn check(buckets: &mut Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+pub(crate) fn check(
+    buckets: &mut Buckets,
+    config: &ModConfig,
+    draft: &PipelineInput<'_, '_>,
+    now: Clock,
+) -> Result<(), Fault> {
     let drawn = draw(buckets, config, draft, now)?;
     buckets.buckets.extend(drawn);
     Ok(())
 }
 
 /// Whether every bucket that applies has a token; takes none.
-pub(crate) fn peek(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<(), Fault> {
+pub(crate) fn peek(
+    buckets: &Buckets,
+    config: &ModConfig,
+    draft: &PipelineInput<'_, '_>,
+    now: Clock,
+) -> Result<(), Fault> {
     draw(buckets, config, draft, now).map(drop)
 }
 
 type Drawn = Vec<((String, String), Bucket)>;
 
 /// The buckets that apply, each with one token less.
-fn draw(buckets: &Buckets, config: &ModConfig, draft: &Draft<'_, '_>, now: Clock) -> Result<Drawn, Fault> {
+fn draw(buckets: &Buckets, config: &ModConfig, draft: &PipelineInput<'_, '_>, now: Clock) -> Result<Drawn, Fault> {
     let exempt = match config.config.get("exempt") {
         Some(_) => config.list("exempt").any(|p| glob::matches(p, draft.kind)),
         None => EXEMPT.contains(&EventType::of(draft.kind)),

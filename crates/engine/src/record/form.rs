@@ -129,7 +129,7 @@ fn put_blocks(record: &EventRecord, out: &mut Vec<u8>) {
     }
 }
 
-fn get_blocks(r: &mut Reader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
+fn get_blocks(r: &mut RecordReader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
     let (mut room, mut more) = (None, None);
     for _ in 0..r.u8()? {
         let tag = r.u8()?;
@@ -148,7 +148,7 @@ fn get_blocks(r: &mut Reader<'_>) -> Option<(Option<u32>, Option<Box<More>>)> {
 /// The body of an event record without what was said: its payload is blank, and of its metadata only what ties events
 /// together is left. The same length, and both are still JSON objects. `None` if it is no event.
 pub fn redacted(version: u8, body: &[u8]) -> Option<Vec<u8>> {
-    let mut r = Reader(body);
+    let mut r = RecordReader(body);
     skip_to_texts(&mut r)?;
     let (payload, metadata) = if version == LENGTH_BY_LENGTH {
         for _ in 0..4 {
@@ -184,11 +184,11 @@ pub(crate) fn blank(place: &mut [u8], object: &[u8]) -> Option<()> {
 
 /// Where in the body of an event its [`More`] lies, if it has any.
 pub(crate) fn more_of(body: &[u8]) -> Option<std::ops::Range<usize>> {
-    let mut r = Reader(body);
+    let mut r = RecordReader(body);
     if r.u8()? & HAS_MORE == 0 {
         return None;
     }
-    r = Reader(body);
+    r = RecordReader(body);
     skip_to_blocks(&mut r)?;
     for _ in 0..r.u8()? {
         let tag = r.u8()?;
@@ -212,7 +212,7 @@ fn kept_metadata(text: &[u8]) -> String {
 }
 
 /// Passes over everything before an event's texts.
-fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
+fn skip_to_texts(r: &mut RecordReader<'_>) -> Option<()> {
     if skip_to_blocks(r)? & HAS_MORE != 0 {
         for _ in 0..r.u8()? {
             r.take(1)?;
@@ -224,7 +224,7 @@ fn skip_to_texts(r: &mut Reader<'_>) -> Option<()> {
 }
 
 /// Passes over everything before an event's blocks, or its texts if it has no blocks. Gives its flags.
-fn skip_to_blocks(r: &mut Reader<'_>) -> Option<u8> {
+fn skip_to_blocks(r: &mut RecordReader<'_>) -> Option<u8> {
     let flags = r.u8()?;
     r.take(HEAD - 1)?;
     let has = |bit: u8| flags & bit != 0;
@@ -249,9 +249,9 @@ fn skip_to_blocks(r: &mut Reader<'_>) -> Option<u8> {
     Some(flags)
 }
 
-struct Reader<'a>(&'a [u8]);
+struct RecordReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(n)?;
         self.0 = tail;
@@ -321,7 +321,7 @@ pub(super) fn encode_acks(acks: &Acks, out: &mut Vec<u8>) {
 }
 
 pub(super) fn decode_acks(body: &[u8]) -> Option<Acks> {
-    let mut r = Reader(body);
+    let mut r = RecordReader(body);
     let mut acks = Acks { member: r.u32()?, floor: r.u64()?, above: Vec::new() };
     while !r.0.is_empty() {
         acks.above.push((r.u64()?, r.u64()?));
@@ -330,7 +330,7 @@ pub(super) fn decode_acks(body: &[u8]) -> Option<Acks> {
 }
 
 pub(super) fn decode_event(version: u8, seq: Seq, network: &str, body: &[u8]) -> Option<EventRecord> {
-    let mut r = Reader(body);
+    let mut r = RecordReader(body);
     let flags = r.u8()?;
     let visibility = Visibility::from_u8(r.u8()?)?;
     let timestamp = r.u64()?;
@@ -490,7 +490,7 @@ mod tests {
         for len in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 21, u32::MAX] {
             let mut out = Vec::new();
             put_length(&mut out, len);
-            let mut r = Reader(&out);
+            let mut r = RecordReader(&out);
             assert_eq!((r.length(), r.0), (Some(len), &[][..]), "{len}");
         }
     }

@@ -9,7 +9,7 @@ pub use form::redacted;
 pub(crate) use form::{blank, more_of};
 pub use more::More;
 
-use crate::audit::Entry;
+use crate::audit::AuditRecord;
 use crate::credential::Session;
 use crate::route::Route;
 use crate::state::{ChannelId, Member, MemberId};
@@ -177,7 +177,7 @@ pub enum Change {
     },
     /// Somebody managed the network.
     Audited {
-        entry: Box<Entry>,
+        entry: Box<AuditRecord>,
     },
     /// A name belongs to nobody any more: whoever joins with the network's token may have it.
     Released {

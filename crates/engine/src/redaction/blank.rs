@@ -11,15 +11,15 @@ use std::ops::Range;
 
 /// A step into JSON: a member of an object, or a place in a list.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum JsonStep {
     Member(&'static str),
     Place(usize),
 }
 
-use Step::{Member, Place};
+use JsonStep::{Member, Place};
 
 /// Values of a body that are to go.
-type Paths = Vec<Vec<Step>>;
+type Paths = Vec<Vec<JsonStep>>;
 
 impl Copies {
     /// The body of another record with blanks in place of what it copied, as long as before; nothing if it holds no copy.
@@ -143,7 +143,7 @@ impl Copies {
 }
 
 /// The members whose value is what the event said, below a place in the body.
-fn same_members<const N: usize>(below: &[Step], same: [(&'static str, bool); N]) -> Paths {
+fn same_members<const N: usize>(below: &[JsonStep], same: [(&'static str, bool); N]) -> Paths {
     let path = |name| below.iter().copied().chain([Member(name)]).collect();
     same.into_iter().filter(|(_, same)| *same).map(|(name, _)| path(name)).collect()
 }
@@ -154,7 +154,7 @@ fn is_said(here: Option<&str>, said: &Option<String>) -> bool {
 }
 
 impl MemberTexts {
-    fn paths(&self, profile: &Profile, below: &[Step]) -> Paths {
+    fn paths(&self, profile: &Profile, below: &[JsonStep]) -> Paths {
         let said = &self.said;
         let list = !profile.capabilities.is_empty() && profile.capabilities == said.capabilities;
         same_members(
@@ -202,7 +202,7 @@ impl WorkTexts {
         paths
     }
 
-    fn paths_in_artifact(&self, artifact: &Artifact, below: &[Step]) -> Paths {
+    fn paths_in_artifact(&self, artifact: &Artifact, below: &[JsonStep]) -> Paths {
         if self.artifact.as_ref() != Some(&artifact.id) {
             return Paths::new();
         }
@@ -217,7 +217,7 @@ impl WorkTexts {
 }
 
 /// The body with blanks at these paths of the JSON that lies at `at` in it; nothing if there is none to be blanked.
-fn without(body: &[u8], at: Range<usize>, paths: &[Vec<Step>]) -> Option<Vec<u8>> {
+fn without(body: &[u8], at: Range<usize>, paths: &[Vec<JsonStep>]) -> Option<Vec<u8>> {
     let json = std::str::from_utf8(body.get(at.clone())?).ok()?;
     let mut out = (!paths.is_empty()).then(|| body.to_vec())?;
     for path in paths {
@@ -236,7 +236,7 @@ fn without(body: &[u8], at: Range<usize>, paths: &[Vec<Step>]) -> Option<Vec<u8>
 }
 
 /// Where in the text a value lies.
-fn find(json: &str, path: &[Step]) -> Option<Range<usize>> {
+fn find(json: &str, path: &[JsonStep]) -> Option<Range<usize>> {
     let mut value: &RawValue = serde_json::from_str(json).ok()?;
     for step in path {
         value = match step {
@@ -254,7 +254,7 @@ fn find(json: &str, path: &[Step]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mods::external::Chain;
+    use crate::mods::external::EmitChain;
     use crate::mods::external::owed::{OwedEmit, OwedMark};
     use crate::redaction::{ChannelTexts, InvitationTexts};
     use proptest::prelude::*;
@@ -300,7 +300,7 @@ mod tests {
     fn the_record_of_an_emit_goes_with_its_cause_and_with_what_it_became() {
         let record = OwedEmit {
             name: "gate".into(),
-            chain: Chain::default(),
+            chain: EmitChain::default(),
             cause: Some(7),
             answers_to: None,
             after: 7,

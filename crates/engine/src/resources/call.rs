@@ -2,9 +2,9 @@
 
 use super::change::input_schema;
 use super::{Resource, ResourceNo, access};
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Answers, Clock, Effects, Question, Stop};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::More;
 use crate::route::StreamKey;
 use crate::state::{Member, MemberId, State};
@@ -43,8 +43,8 @@ fn flag(metadata: &Metadata<'_>, key: &str) -> Result<bool, Fault> {
 /// `network.resource.invoke`.
 pub(crate) fn invoke(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,
@@ -69,8 +69,8 @@ pub(crate) fn invoke(
 #[allow(clippy::too_many_arguments, reason = "who asks whom for what")]
 pub(super) fn forward(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     no: ResourceNo,
     resource: &Resource,
     kind: UnitKind,
@@ -137,8 +137,8 @@ fn check_calls(state: &State, caller: MemberId, owner: MemberId) -> Result<(), F
 /// `network.resource.invoke.result` and `network.resource.read.response` of an owner: once, while the call waits.
 pub(crate) fn result(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,
@@ -203,7 +203,7 @@ fn failure(payload: &str) -> String {
 
 /// The schema a tool's output is held against.
 fn output_schema(state: &State, unit: &work::Unit) -> Option<(ResourceNo, u64, std::sync::Arc<str>)> {
-    let work::Place::Resource(no) = unit.place else { return None };
+    let work::WorkPlace::Resource(no) = unit.place else { return None };
     let resource = state.resource(no)?;
     Some((no, resource.version, super::change::output_schema(resource)?))
 }

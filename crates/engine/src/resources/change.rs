@@ -1,13 +1,13 @@
 //! Registering, changing and unregistering resources.
 
 use super::{Resource, ResourceNo, access, files, shorthand};
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Answers, Clock, Content, Effect, Effects, Question, Stop};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::route::{Route, StreamKey};
 use crate::server_events::server_signal;
-use crate::shares::Kind;
+use crate::shares::ShareKind;
 use crate::state::{MemberId, State};
 use crate::work;
 use rialto_model::access::{Operation, Permissions};
@@ -28,12 +28,12 @@ fn bad(field: &str, what: impl Into<String>) -> Fault {
 }
 
 /// A payload of a resource event, with what it may say of a resource.
-struct Said(Map<String, Value>);
+struct ResourcePayload(Map<String, Value>);
 
-impl Said {
-    fn read(draft: &Draft<'_, '_>) -> Result<Said, Fault> {
+impl ResourcePayload {
+    fn read(draft: &EmitDraft<'_, '_>) -> Result<ResourcePayload, Fault> {
         serde_json::from_str(&draft.envelope.payload)
-            .map(Said)
+            .map(ResourcePayload)
             .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))
     }
 
@@ -107,7 +107,12 @@ impl Said {
 }
 
 /// What content an event brings: inline or uploaded before. Asks for it to be kept, or how large it is.
-fn content(said: &Said, by: MemberId, base: Option<Content>, answers: &Answers) -> Result<Option<Content>, Stop> {
+fn content(
+    said: &ResourcePayload,
+    by: MemberId,
+    base: Option<Content>,
+    answers: &Answers,
+) -> Result<Option<Content>, Stop> {
     match (said.bytes()?, said.blob()?) {
         (Some(_), Some(_)) => Err(bad("blob", "give content or a blob, not both").into()),
         (None, None) => Ok(None),
@@ -123,7 +128,7 @@ fn content(said: &Said, by: MemberId, base: Option<Content>, answers: &Answers) 
     }
 }
 
-fn named(state: &State, said: &Said) -> Result<(Address, ResourceKind), Fault> {
+fn named(state: &State, said: &ResourcePayload) -> Result<(Address, ResourceKind), Fault> {
     let text = said.text("address", 1024)?.ok_or_else(|| bad("address", "resource/tool/name, resource/file/path …"))?;
     let address = Address::parse_in(text, &state.network)
         .map_err(|e| Fault::new(ErrorCode::InvalidAddress, format!("{text:?}: {e}")).field("payload.address"))?;
@@ -137,7 +142,7 @@ fn named(state: &State, said: &Said) -> Result<(Address, ResourceKind), Fault> {
 }
 
 /// The stored form of an event that brings content: it names the content, it does not repeat it.
-fn without_content(mut said: Said, content: Option<Content>) -> String {
+fn without_content(mut said: ResourcePayload, content: Option<Content>) -> String {
     if said.0.remove("content").is_some() {
         said.0.remove("encoding");
         said.0.insert("blob".into(), json!(content.map(|c| json!({ "sha256": hex::text(&c.blob), "size": c.size }))));
@@ -148,13 +153,13 @@ fn without_content(mut said: Said, content: Option<Content>) -> String {
 /// `network.resource.register`.
 pub(crate) fn register(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let said = Said::read(&draft)?;
+    let said = ResourcePayload::read(&draft)?;
     let (address, kind) = named(state, &said)?;
     let by = draft.member;
     if said.text("type", 16)?.is_some_and(|text| text != kind.as_str()) {
@@ -169,7 +174,7 @@ pub(crate) fn register(
         .into());
     }
     if known.is_none() {
-        state.has_room(Kind::Resources, draft.maker)?;
+        state.has_room(ShareKind::Resources, draft.maker)?;
     }
     let permissions = match said.get("permissions") {
         Some(value) => {
@@ -221,12 +226,12 @@ pub(crate) fn register(
 /// `network.resource.unregister`.
 pub(crate) fn unregister(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let (address, _) = named(state, &Said::read(&draft)?)?;
+    let (address, _) = named(state, &ResourcePayload::read(&draft)?)?;
     let (no, resource) = access::admit(state, address.as_str(), Some(draft.member), Operation::Admin)?;
     let by = Some(draft.member);
     let mut accepted = emit::commit(state, live, draft, now, fx)?;
@@ -238,7 +243,7 @@ pub(crate) fn unregister(
 /// Takes a resource away for the operator, or for whoever manages the network without being a member.
 pub(crate) fn withdraw(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     address: &str,
     now: Clock,
     fx: &mut Effects,
@@ -251,7 +256,7 @@ pub(crate) fn withdraw(
 /// Takes a resource away: calls that wait for it end.
 fn end(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     no: ResourceNo,
     resource: &Resource,
     by: Option<MemberId>,
@@ -272,7 +277,7 @@ pub(crate) fn orphaned(state: &State, owner: MemberId, fx: &mut Effects) {
 }
 
 /// Tells those who may read a resource that it changed.
-fn tell(state: &State, live: &mut Live, resource: &Resource, change: &str, now: Clock, fx: &mut Effects) {
+fn tell(state: &State, live: &mut VolatileState, resource: &Resource, change: &str, now: Clock, fx: &mut Effects) {
     let payload = json!({ "address": resource.address, "change": change, "version": resource.version });
     let signal = server_signal(state, live, EventType::ResourceChanged, &payload, now);
     let all = state.permissions(resource).read.is_network();
@@ -290,13 +295,13 @@ fn tell(state: &State, live: &mut Live, resource: &Resource, change: &str, now: 
 /// `network.resource.update` of a resource the network keeps. One that its owner keeps is the owner's to change.
 pub(crate) fn update(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let said = Said::read(&draft)?;
+    let said = ResourcePayload::read(&draft)?;
     let by = Some(draft.member);
     let administers = ["description", "schema", "permissions", "metadata"].iter().any(|key| said.get(key).is_some());
     let writes = ["content", "blob", "content_type", "append"].iter().any(|key| said.get(key).is_some());
@@ -364,7 +369,7 @@ pub(crate) fn update(
 
 fn apply_said(
     next: &mut Resource,
-    said: &Said,
+    said: &ResourcePayload,
     schema: Option<Value>,
     permissions: Option<Permissions>,
 ) -> Result<(), Fault> {

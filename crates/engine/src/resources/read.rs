@@ -2,10 +2,10 @@
 
 use super::{Resource, access};
 use crate::core_events::{response, transient};
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Answers, Clock, Content, Effects, Question, Stop};
-use crate::listing::{Budget, Piece};
-use crate::presence::Live;
+use crate::listing::{ListBudget, ListPiece};
+use crate::presence::VolatileState;
 use crate::state::{MemberId, State};
 use crate::work::UnitKind;
 use rialto_model::access::Operation;
@@ -23,7 +23,12 @@ fn bad(field: &str, what: &str) -> Fault {
 }
 
 /// `network.resource.discover`.
-pub(crate) fn discover(state: &State, live: &mut Live, draft: &Draft<'_, '_>, now: Clock) -> Result<Accepted, Stop> {
+pub(crate) fn discover(
+    state: &State,
+    live: &mut VolatileState,
+    draft: &EmitDraft<'_, '_>,
+    now: Clock,
+) -> Result<Accepted, Stop> {
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
     let found = state.resources(live, Some(draft.member), &draft.said()?, now)?;
     let event = response(state, live, draft, EventType::ResourceDiscoverResponse, &json!(found), now);
@@ -60,7 +65,7 @@ impl State {
     /// Resources a member may read (all for the operator), by address, after a cursor.
     pub fn resources(
         &self,
-        live: &Live,
+        live: &VolatileState,
         viewer: Option<MemberId>,
         filter: &ResourceFilter,
         now: Clock,
@@ -80,9 +85,9 @@ impl State {
                 && prefix.is_none_or(|p| r.address.trim_start_matches("resource/").starts_with(p))
                 && said(&filter.query).is_none_or(|q| r.address.contains(q) || r.description.contains(q))
         };
-        let piece = Piece::of(
+        let piece = ListPiece::of(
             self.resources_after(said(&filter.after)),
-            Budget::rows(limit),
+            ListBudget::rows(limit),
             |r| r.description.len(),
             |r| r.address.to_string(),
             |r| {
@@ -94,7 +99,13 @@ impl State {
     }
 
     /// A resource as listings show it.
-    pub fn resource_view(&self, live: &Live, r: &Resource, viewer: Option<MemberId>, now: Clock) -> ResourceView {
+    pub fn resource_view(
+        &self,
+        live: &VolatileState,
+        r: &Resource,
+        viewer: Option<MemberId>,
+        now: Clock,
+    ) -> ResourceView {
         let owner = r.owner.and_then(|id| self.member(id));
         let there =
             r.owner.is_none_or(|id| live.is_online(id, now)) && owner.is_none_or(crate::state::Member::is_present);
@@ -121,7 +132,7 @@ impl State {
     /// A resource a viewer may read, and the content of the version asked for.
     pub fn readable(
         &self,
-        live: &Live,
+        live: &VolatileState,
         viewer: Option<MemberId>,
         address: &str,
         version: Option<u64>,
@@ -145,8 +156,8 @@ fn content_of(resource: &Resource, version: Option<u64>) -> Result<Option<Conten
 /// `network.resource.read`: what the network keeps is answered at once, the rest by its owner.
 pub(crate) fn read(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &mut Effects,

@@ -6,7 +6,7 @@ use super::unit::{Unit, UnitKind, UnitNo, WorkAct, WorkMark};
 use crate::delivery::ranges;
 use crate::input::{Clock, Effects};
 use crate::mods::persistence;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{Change, More};
 use crate::route::StreamKey;
 use crate::server_events::{ServerEvent, server_event};
@@ -28,7 +28,7 @@ const KEPT_MS: Millis = 7 * 24 * 3_600_000;
 const KEPT_BRIEFLY_MS: Millis = 10 * 60_000;
 
 /// Units whose executor was silent for too long fail.
-pub(crate) fn expire(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+pub(crate) fn expire(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     if state.book.settings.status != Status::Active {
         live.rested_until = Some(now.steady);
         return;

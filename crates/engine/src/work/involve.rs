@@ -3,12 +3,12 @@
 //! Order of checks: the unit is known, the sender takes part, the unit is open, the move is legal, the target fits.
 
 use super::open::{closed, due, open, send_to, unknown};
-use super::unit::{Artifact, Chunk, Place, Unit, UnitNo, WorkAct, WorkMark};
-use super::wish::{Body, Made, Said, Wish};
+use super::unit::{Artifact, Chunk, Unit, UnitNo, WorkAct, WorkMark, WorkPlace};
+use super::wish::{ArtifactBody, ArtifactChunk, WorkMetadata, WorkPayload};
 use super::{expire, list};
-use crate::emit::Draft;
+use crate::emit::EmitDraft;
 use crate::input::{Accepted, Answers, Clock, Content, Effects, Question, Stop};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
@@ -50,11 +50,13 @@ pub(crate) fn result_again(state: &State, record: &EventRecord) -> Option<Value>
 
 /// The answer to a message that asks for a unit (`metadata.work.open`) which its sender has asked for before by the same name: that unit.
 /// Nothing is committed for it.
-pub(crate) fn opened_before(state: &State, draft: &Draft<'_, '_>) -> Result<Option<Accepted>, Fault> {
+pub(crate) fn opened_before(state: &State, draft: &EmitDraft<'_, '_>) -> Result<Option<Accepted>, Fault> {
     if !draft.metadata.get("work").is_some_and(|raw| raw.contains("\"open\"")) {
         return Ok(None);
     }
-    let Some(Wish { id: Some(name), opens: true, .. }) = Wish::read(&draft.metadata)? else { return Ok(None) };
+    let Some(WorkMetadata { id: Some(name), opens: true, .. }) = WorkMetadata::read(&draft.metadata)? else {
+        return Ok(None);
+    };
     if name.starts_with(super::open::ID_PREFIX) {
         let text = format!(
             "names that begin with {} are the network's: a unit that you open has a name of yours, or none",
@@ -73,8 +75,8 @@ pub(crate) fn opened_before(state: &State, draft: &Draft<'_, '_>) -> Result<Opti
 /// Finds out what the draft does to a unit, and marks it.
 pub(crate) fn involve(
     state: &State,
-    live: &mut Live,
-    draft: &mut Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
     fx: &Effects,
@@ -83,7 +85,7 @@ pub(crate) fn involve(
     let mark = if matches!(draft.kind, WorkUpdate | WorkArtifact | WorkAnswer | WorkCancel) {
         act(state, live, draft, answers, now)?
     } else {
-        match Wish::read(&draft.metadata)? {
+        match WorkMetadata::read(&draft.metadata)? {
             Some(wish) => Some(message(state, live, draft, wish, now, fx)?),
             None if state.work.replies.is_empty() => None,
             None => reply(state, draft, now)?,
@@ -108,27 +110,27 @@ pub(crate) fn involve(
 
 /// What the sender is to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Involvement {
     Requester,
     Executor,
     /// It may take the unit, or might have.
     Candidate,
 }
 
-pub(super) fn part(state: &State, unit: &Unit, member: MemberId) -> Option<Part> {
+pub(super) fn part(state: &State, unit: &Unit, member: MemberId) -> Option<Involvement> {
     if unit.requester == member {
-        return Some(Part::Requester);
+        return Some(Involvement::Requester);
     }
     if unit.executor == Some(member) {
-        return Some(Part::Executor);
+        return Some(Involvement::Executor);
     }
-    let Place::Channel(channel) = unit.place else { return None };
+    let WorkPlace::Channel(channel) = unit.place else { return None };
     let sits = state.member(member).is_some_and(|m| m.is_present() && m.sits_in(channel));
-    sits.then_some(Part::Candidate)
+    sits.then_some(Involvement::Candidate)
 }
 
 /// The unit an event names, if the sender takes part.
-fn known<'s>(state: &'s State, text: &str, by: MemberId) -> Result<(UnitNo, &'s Unit, Part), Fault> {
+fn known<'s>(state: &'s State, text: &str, by: MemberId) -> Result<(UnitNo, &'s Unit, Involvement), Fault> {
     let (no, unit) = state.unit_named(text, Some(by)).ok_or_else(|| unknown(text))?;
     let part = part(state, unit, by).ok_or_else(|| unknown(text))?;
     Ok((no, unit, part))
@@ -143,12 +145,12 @@ fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, now: Clock) -> 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the other two are the requester's")]
 fn act(
     state: &State,
-    live: &mut Live,
-    draft: &mut Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
     answers: &Answers,
     now: Clock,
 ) -> Result<Option<WorkMark>, Stop> {
-    let said = Said::read(&draft.envelope.payload)?;
+    let said = WorkPayload::read(&draft.envelope.payload)?;
     let by = draft.member;
     let (no, unit, part) = known(state, &said.work, by)?;
     if said.work != *unit.id {
@@ -178,7 +180,7 @@ fn act(
             WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, now) }
         }
         _ => {
-            if part != Part::Requester {
+            if part != Involvement::Requester {
                 return Err(not_yours(unit, part, "its requester").into());
             }
             let (act, to) = if kind == EventType::WorkCancel {
@@ -198,27 +200,27 @@ fn act(
 }
 
 /// The code of a failure, if the executor gave one.
-fn failure(said: &Said) -> String {
+fn failure(said: &WorkPayload) -> String {
     let code = said.payload.get("error").and_then(|e| e.get("code")).and_then(Value::as_str);
     code.filter(|c| c.len() <= limits::WORK_TEXT_CHARS_MAX).unwrap_or("failed").to_owned()
 }
 
 /// Who does the unit from here on, if the sender may act as executor. The first of many takes it.
-fn executes(unit: &Unit, part: Part, by: MemberId) -> Result<MemberId, Fault> {
+fn executes(unit: &Unit, part: Involvement, by: MemberId) -> Result<MemberId, Fault> {
     match part {
-        Part::Executor => Ok(by),
-        Part::Candidate if unit.executor.is_none() && unit.is_open() => Ok(by),
-        Part::Candidate if unit.is_open() && crate::bugs::on("two takers win") => Ok(by),
-        Part::Candidate | Part::Requester => Err(not_yours(unit, part, "its executor")),
+        Involvement::Executor => Ok(by),
+        Involvement::Candidate if unit.executor.is_none() && unit.is_open() => Ok(by),
+        Involvement::Candidate if unit.is_open() && crate::bugs::on("two takers win") => Ok(by),
+        Involvement::Candidate | Involvement::Requester => Err(not_yours(unit, part, "its executor")),
     }
 }
 
 /// The sender takes part, but not in this role.
-fn not_yours(unit: &Unit, part: Part, whose: &str) -> Fault {
+fn not_yours(unit: &Unit, part: Involvement, whose: &str) -> Fault {
     if !unit.is_open() {
         return closed(unit);
     }
-    if part == Part::Candidate && unit.executor.is_some() {
+    if part == Involvement::Candidate && unit.executor.is_some() {
         let details = json!({ "work": unit.id });
         return Fault::new(ErrorCode::AlreadyExists, format!("{} was taken by another member", unit.id))
             .details(details)
@@ -227,7 +229,7 @@ fn not_yours(unit: &Unit, part: Part, whose: &str) -> Fault {
     Fault::new(ErrorCode::Forbidden, format!("only {whose} may do this to {}", unit.id))
 }
 
-fn wanted_state(said: &Said, unit: &Unit) -> Result<WorkState, Fault> {
+fn wanted_state(said: &WorkPayload, unit: &Unit) -> Result<WorkState, Fault> {
     match said.text("state")? {
         Some(text) => WorkState::from_wire(&text).ok_or_else(|| {
             let names: Vec<&str> = WorkState::ALL.iter().skip(1).map(|s| s.as_str()).collect();
@@ -254,13 +256,13 @@ fn legal(unit: &Unit, to: WorkState, by: Actor) -> Result<(), Fault> {
 /// What was uploaded before by the one who names it: whoever did not learns nothing of it, not even whether it exists.
 fn content(
     state: &State,
-    body: &Body,
+    body: &ArtifactBody,
     unit: &Unit,
     by: MemberId,
     replaced: usize,
     answers: &Answers,
 ) -> Result<Option<Content>, Stop> {
-    let Body::Blob { sha256, size, .. } = body else { return Ok(None) };
+    let ArtifactBody::Blob { sha256, size, .. } = body else { return Ok(None) };
     let field = "payload.artifact.blob";
     if unit.blobs().count().saturating_sub(replaced) >= limits::WORK_BLOBS_PER_UNIT_MAX {
         let text = format!("a unit keeps at most {} chunks as content", limits::WORK_BLOBS_PER_UNIT_MAX);
@@ -287,17 +289,17 @@ fn content(
 }
 
 /// The artifact as it is after this event; of its chunks only the new one.
-fn artifact(state: &State, said: &Said, unit: &Unit, by: MemberId, answers: &Answers) -> Result<Artifact, Stop> {
-    let Made { id, name, body } = said.artifact()?;
+fn artifact(state: &State, said: &WorkPayload, unit: &Unit, by: MemberId, answers: &Answers) -> Result<Artifact, Stop> {
+    let ArtifactChunk { id, name, body } = said.artifact()?;
     let known = unit.artifacts.iter().find(|a| a.id.as_ref() == id);
     let mut artifact = counted(said, unit, known, &id, name)?;
     let replaced = known.filter(|_| artifact.begins_anew()).map_or(0, |known| known.blobs.len());
     let content = content(state, &body, unit, by, replaced, answers)?;
     artifact.bytes = match (&body, content) {
-        (Body::Parts(bytes), _) => artifact.bytes.saturating_add(*bytes),
-        (Body::Blob { .. }, content) => artifact.bytes.saturating_add(content.map_or(0, |c| c.size)),
+        (ArtifactBody::Parts(bytes), _) => artifact.bytes.saturating_add(*bytes),
+        (ArtifactBody::Blob { .. }, content) => artifact.bytes.saturating_add(content.map_or(0, |c| c.size)),
     };
-    if let Body::Blob { content_type: Some(kind), .. } = body {
+    if let ArtifactBody::Blob { content_type: Some(kind), .. } = body {
         artifact.content_type = Some(kind.into());
     }
     artifact.blobs = content.into_iter().map(|content| Chunk { seq: 0, content }).collect();
@@ -306,7 +308,7 @@ fn artifact(state: &State, said: &Said, unit: &Unit, by: MemberId, answers: &Ans
 
 /// The artifact with one chunk more, or the first of a new one.
 fn counted(
-    said: &Said,
+    said: &WorkPayload,
     unit: &Unit,
     known: Option<&Artifact>,
     id: &str,
@@ -349,7 +351,7 @@ fn counterpart(unit: &Unit, by: MemberId) -> Option<MemberId> {
 }
 
 /// What moves a unit goes to the other side; sent to core, it is passed on.
-fn aim(state: &State, draft: &mut Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
+fn aim(state: &State, draft: &mut EmitDraft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
     let other = counterpart(unit, by);
     match (draft.route.stream, other) {
         (None, Some(other)) if draft.target == "core" => send_to(state, draft, other),
@@ -368,9 +370,9 @@ fn aim(state: &State, draft: &mut Draft<'_, '_>, unit: &Unit, by: MemberId) -> R
 /// A message with `metadata.work`: inside a unit it names, or the opening of a new one.
 fn message(
     state: &State,
-    live: &Live,
-    draft: &mut Draft<'_, '_>,
-    wish: Wish,
+    live: &VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
+    wish: WorkMetadata,
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {
@@ -388,7 +390,7 @@ fn message(
     if !unit.is_open() {
         return Err(closed(unit));
     }
-    if part == Part::Candidate && unit.executor.is_some() {
+    if part == Involvement::Candidate && unit.executor.is_some() {
         return Err(not_yours(unit, part, "its two sides"));
     }
     contained(draft, unit, by)?;
@@ -398,18 +400,18 @@ fn message(
         draft.metadata.set("work", Value::Object(said).to_string());
     }
     Ok(match part {
-        Part::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, now),
-        Part::Requester | Part::Candidate => {
+        Involvement::Requester if unit.state.waits() => mark(no, unit, WorkAct::Answer, WorkState::Working, now),
+        Involvement::Requester | Involvement::Candidate => {
             WorkMark { due: unit.due, ..mark(no, unit, WorkAct::Note, unit.state, now) }
         }
-        Part::Executor => {
+        Involvement::Executor => {
             said_state(draft, no, unit, now)?.unwrap_or_else(|| mark(no, unit, WorkAct::Note, unit.state, now))
         }
     })
 }
 
 /// `metadata.work_state` of an executor's message: where the message leaves the unit.
-fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, now: Clock) -> Result<Option<WorkMark>, Fault> {
+fn said_state(draft: &EmitDraft<'_, '_>, no: UnitNo, unit: &Unit, now: Clock) -> Result<Option<WorkMark>, Fault> {
     let failed = draft.metadata.get("is_error") == Some("true");
     let to = match draft.metadata.text("work_state") {
         Some(text) => Some(WorkState::from_wire(&text).ok_or_else(|| {
@@ -424,10 +426,12 @@ fn said_state(draft: &Draft<'_, '_>, no: UnitNo, unit: &Unit, now: Clock) -> Res
 }
 
 /// A unit lives where it was opened: its messages go to the other side, or into its channel and thread.
-fn contained(draft: &Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
+fn contained(draft: &EmitDraft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fault> {
     let fits = match (draft.route.stream, unit.place) {
         (Some(StreamKey::Inbox(to)), _) => counterpart(unit, by) == Some(to),
-        (Some(StreamKey::Channel(here)), Place::Channel(there)) => here == there && draft.route.thread == unit.thread,
+        (Some(StreamKey::Channel(here)), WorkPlace::Channel(there)) => {
+            here == there && draft.route.thread == unit.thread
+        }
         _ => false,
     };
     if fits {
@@ -446,7 +450,7 @@ fn contained(draft: &Draft<'_, '_>, unit: &Unit, by: MemberId) -> Result<(), Fau
 
 /// An ordinary message that replies to a request, to a question or to an answer: agents that know nothing of work do it
 /// and have it done this way. What does not fit is an ordinary message and no more.
-fn reply(state: &State, draft: &Draft<'_, '_>, now: Clock) -> Result<Option<WorkMark>, Fault> {
+fn reply(state: &State, draft: &EmitDraft<'_, '_>, now: Clock) -> Result<Option<WorkMark>, Fault> {
     if draft.metadata.ephemeral == Some(true) {
         return Ok(None);
     }
@@ -463,13 +467,13 @@ fn reply(state: &State, draft: &Draft<'_, '_>, now: Clock) -> Result<Option<Work
     }
     let to_question = draft.metadata.text("in_reply_to").as_deref() == unit.asked.as_deref();
     match part {
-        Part::Requester if unit.state.waits() && to_question => {
+        Involvement::Requester if unit.state.waits() && to_question => {
             Ok(Some(mark(no, unit, WorkAct::Answer, WorkState::Working, now)))
         }
-        Part::Requester => Ok(None),
-        Part::Candidate if unit.executor.is_some() => Ok(None),
-        Part::Executor if to_question => Ok(None),
-        Part::Executor | Part::Candidate => {
+        Involvement::Requester => Ok(None),
+        Involvement::Candidate if unit.executor.is_some() => Ok(None),
+        Involvement::Executor if to_question => Ok(None),
+        Involvement::Executor | Involvement::Candidate => {
             let done = || mark(no, unit, WorkAct::Move, WorkState::Completed, now);
             let mark = said_state(draft, no, unit, now)?.unwrap_or_else(done);
             Ok(Some(WorkMark { executor: Some(by), ..mark }))
@@ -481,8 +485,8 @@ impl State {
     /// Whether the member may see the unit: its two sides, and who might take it while it can be taken.
     pub fn sees_unit(&self, unit: &Unit, member: MemberId) -> bool {
         match part(self, unit, member) {
-            Some(Part::Requester | Part::Executor) => true,
-            Some(Part::Candidate) => list::is_untaken(unit),
+            Some(Involvement::Requester | Involvement::Executor) => true,
+            Some(Involvement::Candidate) => list::is_untaken(unit),
             None => crate::bugs::on("outsider sees work"),
         }
     }

@@ -1,9 +1,9 @@
 //! Looking at units: one by its id, and those of a member, newest first.
 
-use super::unit::{Artifact, Place, Unit, UnitNo};
+use super::unit::{Artifact, Unit, UnitNo, WorkPlace};
 use crate::history::Viewer;
 use crate::input::Clock;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::state::{MemberId, State};
 use rialto_model::WorkState;
 use rialto_model::view::{ArtifactView, ExecutorStatus, WorkList, WorkView};
@@ -52,13 +52,13 @@ fn shown(artifact: &Artifact) -> ArtifactView {
 
 impl State {
     /// A unit as its sides see it.
-    pub fn unit_view(&self, live: &Live, unit: &Unit, now: Clock) -> WorkView {
+    pub fn unit_view(&self, live: &VolatileState, unit: &Unit, now: Clock) -> WorkView {
         let address = |id: MemberId| self.member(id).map(|m| m.address.clone());
         let id_of = |no: UnitNo| self.unit(no).map(|u| u.id.clone());
         let target = match unit.place {
-            Place::Agent => unit.executor.and_then(address).map(String::from),
-            Place::Channel(id) => self.channel(id).map(|c| format!("channel/{}", c.name)),
-            Place::Resource(no) => self.resource(no).map(|r| r.address.to_string()),
+            WorkPlace::Agent => unit.executor.and_then(address).map(String::from),
+            WorkPlace::Channel(id) => self.channel(id).map(|c| format!("channel/{}", c.name)),
+            WorkPlace::Resource(no) => self.resource(no).map(|r| r.address.to_string()),
         };
         WorkView {
             id: unit.id.clone(),
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// Whether the executor is there: what pending work depends on.
-    fn executor_status(&self, live: &Live, id: MemberId, now: Clock) -> ExecutorStatus {
+    fn executor_status(&self, live: &VolatileState, id: MemberId, now: Clock) -> ExecutorStatus {
         match self.member(id) {
             None => ExecutorStatus::Removed,
             Some(m) if m.removed => ExecutorStatus::Removed,
@@ -99,7 +99,14 @@ impl State {
     }
 
     /// A page of the units the viewer may see, the newest first.
-    pub fn unit_list(&self, live: &Live, viewer: Viewer, filter: &UnitFilter, limit: usize, now: Clock) -> WorkList {
+    pub fn unit_list(
+        &self,
+        live: &VolatileState,
+        viewer: Viewer,
+        filter: &UnitFilter,
+        limit: usize,
+        now: Clock,
+    ) -> WorkList {
         let mut units = self.units(viewer, filter, limit + 1);
         let has_more = units.len() > limit;
         units.truncate(limit);
@@ -151,10 +158,10 @@ impl State {
 
     fn passes(&self, unit: &Unit, filter: &UnitFilter) -> bool {
         let in_channel = |name: &str| match unit.place {
-            Place::Channel(id) => {
+            WorkPlace::Channel(id) => {
                 self.channel(id).is_some_and(|c| c.name.as_ref() == name.trim_start_matches("channel/"))
             }
-            Place::Agent | Place::Resource(_) => false,
+            WorkPlace::Agent | WorkPlace::Resource(_) => false,
         };
         let parent = |text: &str| unit.parent.and_then(|no| self.unit(no)).is_some_and(|u| u.id.as_ref() == text);
         (filter.states.is_empty() || filter.states.contains(&unit.state))

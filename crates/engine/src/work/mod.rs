@@ -15,5 +15,5 @@ pub(crate) use expire::{completed_by_ack, expire, forget, owner_left, request_di
 pub(crate) use involve::{involve, opened_before, result_again};
 pub use list::UnitFilter;
 pub(crate) use open::open_call;
-pub use unit::{Alias, Artifact, Chunk, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
+pub use unit::{Alias, Artifact, Chunk, Unit, UnitKind, UnitNo, WorkAct, WorkMark, WorkPlace};
 pub(crate) use unit::{WorkIndex, apply_mark, forgotten, leapt, redacted, set};

@@ -1,12 +1,12 @@
 //! Opening a unit: who asks whom for what, and within which bounds.
 
-use super::unit::{Alias, Place, Unit, UnitKind, UnitNo, WorkAct, WorkMark};
-use super::wish::Wish;
-use crate::emit::Draft;
+use super::unit::{Alias, Unit, UnitKind, UnitNo, WorkAct, WorkMark, WorkPlace};
+use super::wish::WorkMetadata;
+use crate::emit::EmitDraft;
 use crate::input::{Clock, Effects};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::route::StreamKey;
-use crate::shares::{Kind, Maker};
+use crate::shares::{Maker, ShareKind};
 use crate::state::{Member, MemberId, State};
 use rialto_model::{ErrorCode, EventId, Fault, Millis, Role, Verdict, Visibility, WorkState, limits};
 use serde_json::{Value, json};
@@ -30,22 +30,22 @@ pub(super) fn due(wait_ms: Option<Millis>, now: Clock) -> Millis {
 }
 
 /// Where the draft's target puts a unit, and who does it.
-struct Aim {
-    place: Place,
+struct UnitTarget {
+    place: WorkPlace,
     executor: Option<MemberId>,
 }
 
 /// Opens a unit by this message.
 pub(super) fn open(
     state: &State,
-    live: &Live,
-    draft: &mut Draft<'_, '_>,
-    wish: Wish,
+    live: &VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
+    wish: WorkMetadata,
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {
     let by = draft.member;
-    let Aim { place, executor } = aim(state, live, draft, &wish, now)?;
+    let UnitTarget { place, executor } = aim(state, live, draft, &wish, now)?;
     let parent = wish.parent.as_deref().map(|text| parent(state, text, by)).transpose()?;
     check_room(state, draft.maker, executor, parent)?;
     Ok(begin(state, draft, wish, UnitKind::Work, place, executor, parent, now, fx))
@@ -54,27 +54,28 @@ pub(super) fn open(
 /// Opens the unit of a call: a resource's owner is asked.
 pub(crate) fn open_call(
     state: &State,
-    draft: &mut Draft<'_, '_>,
+    draft: &mut EmitDraft<'_, '_>,
     kind: UnitKind,
     (resource, owner): (u32, MemberId),
     timeout_ms: Millis,
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {
-    let wish = Wish { deadline_ms: Some(timeout_ms), ..Wish::read(&draft.metadata)?.unwrap_or_default() };
+    let wish =
+        WorkMetadata { deadline_ms: Some(timeout_ms), ..WorkMetadata::read(&draft.metadata)?.unwrap_or_default() };
     let parent = wish.parent.as_deref().map(|text| parent(state, text, draft.member)).transpose()?;
     check_room(state, draft.maker, Some(owner), parent)?;
-    Ok(begin(state, draft, wish, kind, Place::Resource(resource), Some(owner), parent, now, fx))
+    Ok(begin(state, draft, wish, kind, WorkPlace::Resource(resource), Some(owner), parent, now, fx))
 }
 
 /// The mark of a new unit.
 #[allow(clippy::too_many_arguments, reason = "what a unit is made of")]
 fn begin(
     state: &State,
-    draft: &mut Draft<'_, '_>,
-    wish: Wish,
+    draft: &mut EmitDraft<'_, '_>,
+    wish: WorkMetadata,
     kind: UnitKind,
-    place: Place,
+    place: WorkPlace,
     executor: Option<MemberId>,
     parent: Option<(UnitNo, &Unit)>,
     now: Clock,
@@ -123,7 +124,7 @@ fn begin(
 }
 
 /// The executor learns the unit's id; what its requester calls it goes along.
-fn tell_executor(draft: &mut Draft<'_, '_>, wish: Wish, unit: &Unit) {
+fn tell_executor(draft: &mut EmitDraft<'_, '_>, wish: WorkMetadata, unit: &Unit) {
     let mut said = wish.said;
     said.remove("open");
     said.insert("id".into(), json!(unit.id));
@@ -133,22 +134,28 @@ fn tell_executor(draft: &mut Draft<'_, '_>, wish: Wish, unit: &Unit) {
     draft.metadata.set("work", Value::Object(said).to_string());
 }
 
-fn aim(state: &State, live: &Live, draft: &mut Draft<'_, '_>, wish: &Wish, now: Clock) -> Result<Aim, Fault> {
+fn aim(
+    state: &State,
+    live: &VolatileState,
+    draft: &mut EmitDraft<'_, '_>,
+    wish: &WorkMetadata,
+    now: Clock,
+) -> Result<UnitTarget, Fault> {
     match (draft.route.stream, &wish.skill) {
         (Some(StreamKey::Inbox(to)), _) if to == draft.member => Err(Fault::new(
             ErrorCode::InvalidEvent,
             "work must be given to another member: you cannot be its requester and its executor",
         )
         .field("target")),
-        (Some(StreamKey::Inbox(to)), _) => Ok(Aim { place: Place::Agent, executor: Some(to) }),
-        (Some(StreamKey::Channel(channel)), _) => Ok(Aim { place: Place::Channel(channel), executor: None }),
+        (Some(StreamKey::Inbox(to)), _) => Ok(UnitTarget { place: WorkPlace::Agent, executor: Some(to) }),
+        (Some(StreamKey::Channel(channel)), _) => Ok(UnitTarget { place: WorkPlace::Channel(channel), executor: None }),
         (None, Some(skill)) if draft.target == "core" => {
             let to = capable(state, live, skill, draft.member, now).ok_or_else(|| {
                 Fault::new(ErrorCode::UnknownTarget, format!("no member offers the skill {skill:?}"))
                     .field("metadata.work.skill")
             })?;
             send_to(state, draft, to);
-            Ok(Aim { place: Place::Agent, executor: Some(to) })
+            Ok(UnitTarget { place: WorkPlace::Agent, executor: Some(to) })
         }
         _ => {
             let text = "work must be sent to one member, to a channel, or to core with metadata.work.skill";
@@ -158,7 +165,7 @@ fn aim(state: &State, live: &Live, draft: &mut Draft<'_, '_>, wish: &Wish, now: 
 }
 
 /// Sends the draft to one member, whatever it was sent to.
-pub(super) fn send_to(state: &State, draft: &mut Draft<'_, '_>, to: MemberId) {
+pub(super) fn send_to(state: &State, draft: &mut EmitDraft<'_, '_>, to: MemberId) {
     let Some(member) = state.member(to).filter(|m| !m.removed) else { return };
     draft.target = Cow::Owned(member.address.to_string());
     draft.visibility = Visibility::Direct;
@@ -166,7 +173,7 @@ pub(super) fn send_to(state: &State, draft: &mut Draft<'_, '_>, to: MemberId) {
 }
 
 /// Who has the skill and may act: somebody who is there before somebody who is not, then who has least to do, then who came first.
-fn capable(state: &State, live: &Live, skill: &str, by: MemberId, now: Clock) -> Option<MemberId> {
+fn capable(state: &State, live: &VolatileState, skill: &str, by: MemberId, now: Clock) -> Option<MemberId> {
     let has = |m: &Member| m.profile.capabilities.iter().any(|have| have == skill);
     let may = |m: &Member| m.is_present() && m.role() != Role::Observer;
     let able = state.roster().filter(|(id, m)| *id != by && may(m) && has(m));
@@ -210,7 +217,7 @@ fn check_room(
 ) -> Result<(), Fault> {
     let work = &state.work;
     debug_assert!(parent.is_none_or(|(_, unit)| unit.is_open()));
-    state.has_room(Kind::OpenWork, by)?;
+    state.has_room(ShareKind::OpenWork, by)?;
     if executor.and_then(|e| work.open_done.get(&e)).is_some_and(|n| *n >= limits::WORK_PER_EXECUTOR_MAX) {
         return Err(Fault::new(
             ErrorCode::RecipientQueueFull,

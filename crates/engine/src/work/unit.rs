@@ -14,7 +14,7 @@ pub type UnitNo = u32;
 /// Where a unit lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum WorkPlace {
     /// Between two members.
     Agent,
     /// In a channel: whoever takes it first does it.
@@ -88,7 +88,7 @@ pub struct Unit {
     pub state: WorkState,
     pub requester: MemberId,
     pub executor: Option<MemberId>,
-    pub place: Place,
+    pub place: WorkPlace,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Box<str>>,
     pub request_seq: Seq,
@@ -268,22 +268,22 @@ impl WorkIndex {
         self.requests.insert(unit.request_seq, no);
         self.dues.insert((unit.due, no));
         *self.open_asked.entry(unit.requester).or_default() += 1;
-        if let (Place::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
+        if let (WorkPlace::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
             *self.calls_asked.entry(unit.requester).or_default() += 1;
             *self.calls_done.entry(owner).or_default() += 1;
             self.calls_of.entry(resource).or_default().insert(no);
         }
         match (unit.executor, unit.place) {
             (Some(executor), _) => *self.open_done.entry(executor).or_default() += 1,
-            (None, Place::Channel(channel)) => {
+            (None, WorkPlace::Channel(channel)) => {
                 self.untaken.entry(channel).or_default().insert(no);
             }
-            (None, Place::Agent | Place::Resource(_)) => {}
+            (None, WorkPlace::Agent | WorkPlace::Resource(_)) => {}
         }
         if let Some(parent) = unit.parent {
             self.children.entry(parent).or_default().insert(no);
         }
-        if let (Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
+        if let (WorkPlace::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
             *self.open_in.entry((channel, thread.clone())).or_default() += 1;
         }
     }
@@ -310,20 +310,20 @@ impl WorkIndex {
         self.requests.remove(&unit.request_seq);
         self.dues.remove(&(unit.due, no));
         count_down(&mut self.open_asked, unit.requester);
-        if let (Place::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
+        if let (WorkPlace::Resource(resource), Some(owner)) = (unit.place, unit.executor) {
             count_down(&mut self.calls_asked, unit.requester);
             count_down(&mut self.calls_done, owner);
             take(&mut self.calls_of, resource, no);
         }
         match (unit.executor, unit.place) {
             (Some(executor), _) => count_down(&mut self.open_done, executor),
-            (None, Place::Channel(channel)) => take(&mut self.untaken, channel, no),
-            (None, Place::Agent | Place::Resource(_)) => {}
+            (None, WorkPlace::Channel(channel)) => take(&mut self.untaken, channel, no),
+            (None, WorkPlace::Agent | WorkPlace::Resource(_)) => {}
         }
         if let Some(parent) = unit.parent {
             take(&mut self.children, parent, no);
         }
-        if let (Place::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
+        if let (WorkPlace::Channel(channel), Some(thread)) = (unit.place, &unit.thread) {
             count_down(&mut self.open_in, (channel, thread.clone()));
         }
     }

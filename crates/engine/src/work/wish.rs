@@ -9,7 +9,7 @@ const DEADLINE_MS: std::ops::RangeInclusive<Millis> = 1_000..=7 * 24 * 3_600_000
 
 /// `metadata.work`.
 #[derive(Debug, Default)]
-pub(super) struct Wish {
+pub(super) struct WorkMetadata {
     pub(super) id: Option<String>,
     pub(super) context: Option<String>,
     pub(super) parent: Option<String>,
@@ -36,9 +36,9 @@ fn short(field: &str, value: Option<&Value>) -> Result<Option<String>, Fault> {
     }
 }
 
-impl Wish {
+impl WorkMetadata {
     /// Reads `metadata.work`: an object, or the id alone.
-    pub(super) fn read(metadata: &Metadata<'_>) -> Result<Option<Wish>, Fault> {
+    pub(super) fn read(metadata: &Metadata<'_>) -> Result<Option<WorkMetadata>, Fault> {
         let Some(raw) = metadata.get("work").filter(|raw| *raw != "null") else { return Ok(None) };
         let said = match serde_json::from_str(raw) {
             Ok(Value::Object(said)) => said,
@@ -59,7 +59,7 @@ impl Wish {
             Some(Value::Bool(opens)) => *opens,
             Some(_) => return Err(bad("metadata.work.open", "is true or false")),
         };
-        Ok(Some(Wish {
+        Ok(Some(WorkMetadata {
             id: text("id")?,
             context: text("context")?,
             parent: text("parent")?,
@@ -73,15 +73,15 @@ impl Wish {
 
 /// An artifact, or a chunk of one.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct ArtifactChunk {
     pub(super) id: String,
     pub(super) name: Option<String>,
-    pub(super) body: Body,
+    pub(super) body: ArtifactBody,
 }
 
 /// What an event brings of an artifact.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum ArtifactBody {
     /// Parts in the event itself, of so many bytes.
     Parts(u64),
     /// Content that was uploaded before.
@@ -90,14 +90,14 @@ pub(super) enum Body {
 
 /// The payload of a `work.*` event.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct WorkPayload {
     /// The unit's id.
     pub(super) work: String,
     pub(super) payload: Map<String, Value>,
 }
 
-impl Said {
-    pub(super) fn read(payload: &str) -> Result<Said, Fault> {
+impl WorkPayload {
+    pub(super) fn read(payload: &str) -> Result<WorkPayload, Fault> {
         let payload: Map<String, Value> = serde_json::from_str(payload)
             .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
         let work = match payload.get("work") {
@@ -105,7 +105,7 @@ impl Said {
             other => short("payload.work", other)?,
         };
         let work = work.ok_or_else(|| bad("payload.work", "names the unit"))?;
-        Ok(Said { work, payload })
+        Ok(WorkPayload { work, payload })
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, Fault> {
@@ -121,7 +121,7 @@ impl Said {
     }
 
     /// `artifact`: what it is called, and what it brings.
-    pub(super) fn artifact(&self) -> Result<Made, Fault> {
+    pub(super) fn artifact(&self) -> Result<ArtifactChunk, Fault> {
         let field = "payload.artifact";
         let Some(Value::Object(artifact)) = self.payload.get("artifact") else {
             return Err(bad(field, "is an object with an id and parts"));
@@ -129,7 +129,7 @@ impl Said {
         let id = short("payload.artifact.id", artifact.get("id"))?.ok_or_else(|| bad(field, "has an id"))?;
         let name = short("payload.artifact.name", artifact.get("name"))?;
         let body = match (artifact.get("parts"), artifact.get("blob")) {
-            (Some(parts @ Value::Array(_)), None) => Body::Parts(parts.to_string().len() as u64),
+            (Some(parts @ Value::Array(_)), None) => ArtifactBody::Parts(parts.to_string().len() as u64),
             (None, Some(blob)) => {
                 let field = "payload.artifact.blob";
                 let sha256 = blob.get("sha256").and_then(Value::as_str).and_then(hex::hash);
@@ -139,10 +139,10 @@ impl Said {
                     Some(size) => Some(size.as_u64().ok_or_else(|| bad(field, "has a size in bytes"))?),
                 };
                 let kind = short("payload.artifact.blob.content_type", blob.get("content_type"))?;
-                Body::Blob { sha256, size, content_type: kind }
+                ArtifactBody::Blob { sha256, size, content_type: kind }
             }
             _ => return Err(bad(field, "has parts (a list) or a blob")),
         };
-        Ok(Made { id, name, body })
+        Ok(ArtifactChunk { id, name, body })
     }
 }

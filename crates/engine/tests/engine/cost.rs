@@ -5,7 +5,7 @@
 
 use crate::world::{Join, World};
 use rialto_engine::invites::Invite;
-use rialto_engine::listing::{Budget, RosterFilter};
+use rialto_engine::listing::{ListBudget, RosterFilter};
 use rialto_engine::record::{More, Record};
 use rialto_engine::resources::{Resource, ResourceFilter};
 use rialto_engine::state::{Channel, Member};
@@ -146,7 +146,7 @@ fn operations_cost_the_same_with_every_noun_at_its_limit() {
         look("discover", |s, w| roster(s, w, false, Viewer::Member(1))),
         look("compat discover of a maker", |s, w| roster(s, w, true, Viewer::Member(0))),
         look("discover of the operator", |s, w| roster(s, w, false, Viewer::Operator)),
-        look("channels", |s, _| drop(black_box(s.channel_list(Viewer::Member(0), None, Budget::default())))),
+        look("channels", |s, _| drop(black_box(s.channel_list(Viewer::Member(0), None, ListBudget::default())))),
         look("latest per channel", |s, _| {
             drop(black_box(s.latest_per_channel(Viewer::Member(0), &Filter::default(), None, Seq::MAX).unwrap()));
         }),

@@ -2,8 +2,8 @@
 
 use crate::world::{Join, World, outcome, signals};
 use rialto_engine::input::Effect;
-use rialto_engine::mods::external::verdict::Verdict;
-use rialto_engine::mods::external::{Outcome, Step};
+use rialto_engine::mods::external::verdict::ModVerdict;
+use rialto_engine::mods::external::{CheckOutcome, CheckStage};
 use rialto_engine::mods::{ModConfig, Mode, OnError, Runs};
 use rialto_engine::{Accepted, AdminOp};
 use rialto_model::{Fault, limits};
@@ -13,8 +13,8 @@ fn process(name: &str, mode: Mode, priority: i32) -> ModConfig {
     ModConfig { runs: Runs::Process, ..ModConfig::new(name, mode, priority) }
 }
 
-fn says(verdict: Value) -> Outcome {
-    Outcome::Said(Verdict::parse(&verdict.to_string()).unwrap())
+fn says(verdict: Value) -> CheckOutcome {
+    CheckOutcome::Said(ModVerdict::parse(&verdict.to_string()).unwrap())
 }
 
 impl World {
@@ -146,16 +146,16 @@ fn a_changed_type_or_target_is_routed_again_and_guards_are_asked_again_once() {
     );
     world.saying(process("u", Mode::Transform, 70), "u", json!({ "verdict": "pass" }));
     say(&mut world).unwrap();
-    let asked: Vec<(String, Step, Value)> =
+    let asked: Vec<(String, CheckStage, Value)> =
         world.asked.drain(..).map(|(name, step, event)| (name, step, event["type"].clone())).collect();
     let step = |name: &str, step, kind: &str| (name.to_owned(), step, json!(kind));
     assert_eq!(
         asked,
         [
-            step("g", Step::Guard, "chat.note"),
-            step("t", Step::Transform, "chat.note"),
-            step("u", Step::Transform, "chat.moved"),
-            step("g", Step::GuardAgain, "chat.moved"),
+            step("g", CheckStage::Guard, "chat.note"),
+            step("t", CheckStage::Transform, "chat.note"),
+            step("u", CheckStage::Transform, "chat.moved"),
+            step("g", CheckStage::GuardAgain, "chat.moved"),
         ]
     );
     let event = last(&world);
@@ -167,7 +167,7 @@ fn a_changed_type_or_target_is_routed_again_and_guards_are_asked_again_once() {
     // The guard may refuse what it has become.
     world.elsewhere.insert(
         "g",
-        Box::new(|check| says(json!({ "verdict": if check.step == Step::Guard { "pass" } else { "reject" } }))),
+        Box::new(|check| says(json!({ "verdict": if check.step == CheckStage::Guard { "pass" } else { "reject" } }))),
     );
     let again = world.emit("agent:a", json!({ "type": "chat.note", "target": "agent:b" }));
     assert_eq!(outcome(&again), "rejected");
@@ -274,7 +274,7 @@ fn the_only_mod_has_its_say_although_it_is_unloaded_meanwhile() {
     let modified = json!({ "verdict": "modified", "event": { "payload": { "n": 2 } } });
     let table = [
         (Mode::Guard, says(json!({ "verdict": "reject" })), "rejected"),
-        (Mode::Guard, Outcome::Failed("it did not answer in time"), "mod_failed"),
+        (Mode::Guard, CheckOutcome::Failed("it did not answer in time"), "mod_failed"),
         (Mode::Guard, says(json!({ "verdict": "pass" })), "ok"),
         (Mode::Transform, says(modified), "ok"),
     ];
@@ -370,8 +370,8 @@ fn mail_to_a_mod_is_for_it_alone_and_taken_or_refused() {
     world.saying(process("g", Mode::Guard, 60), "g", json!({ "verdict": "pass" }));
     let mail = json!({ "type": "chat.note", "target": "mod/desk", "payload": { "q": 1 } });
     world.emit("agent:a", mail.clone()).unwrap();
-    let asked: Vec<(&str, Step)> = world.asked.iter().map(|(name, step, _)| (name.as_str(), *step)).collect();
-    assert_eq!(asked, [("g", Step::Guard), ("desk", Step::Mail)]);
+    let asked: Vec<(&str, CheckStage)> = world.asked.iter().map(|(name, step, _)| (name.as_str(), *step)).collect();
+    assert_eq!(asked, [("g", CheckStage::Guard), ("desk", CheckStage::Mail)]);
     let event = last(&world);
     assert_eq!((&event["visibility"], &event["payload"]["q"]), (&json!("mod_only"), &json!(1)));
     assert!(world.after.iter().all(|effect| !matches!(effect, Effect::Observe(_))));
@@ -518,21 +518,21 @@ fn a_network_has_so_many_mods_from_elsewhere() {
 
 #[test]
 fn an_operator_changes_mods_from_elsewhere_but_for_their_settings() {
-    use rialto_engine::mods::manage::Patch;
+    use rialto_engine::mods::manage::ModPatch;
     let mut world = World::workspace().joined(&["agent:a"]);
     world.admin(AdminOp::ApproveMod("t".into(), "agent:a".into(), true)).unwrap();
     serve(&mut world, "agent:a", json!({ "name": "t", "mode": "transform" })).unwrap();
-    let change = |patch: Patch| AdminOp::ChangeMod("t".into(), patch);
+    let change = |patch: ModPatch| AdminOp::ChangeMod("t".into(), patch);
     let patch =
-        Patch { priority: Some(3), on_error: Some(OnError::Reject), deadline_ms: Some(2000), ..Patch::default() };
+        ModPatch { priority: Some(3), on_error: Some(OnError::Reject), deadline_ms: Some(2000), ..ModPatch::default() };
     let shown = world.admin(change(patch)).unwrap();
     assert_eq!(
         (&shown["priority"], &shown["on_error"], &shown["deadline_ms"], &shown["kind"]),
         (&json!(3), &json!("reject"), &json!(2000), &json!("served"))
     );
     let config = json!({ "k": 1 }).as_object().cloned().unwrap();
-    assert_eq!(outcome(&world.admin(change(Patch { config, ..Patch::default() }))), "invalid_payload");
-    let off = Patch { enabled: Some(false), ..Patch::default() };
+    assert_eq!(outcome(&world.admin(change(ModPatch { config, ..ModPatch::default() }))), "invalid_payload");
+    let off = ModPatch { enabled: Some(false), ..ModPatch::default() };
     world.admin(change(off)).unwrap();
     world.admin(AdminOp::RemoveMod("t".into())).unwrap();
     assert_eq!(outcome(&world.admin(AdminOp::SetMod(process("auth", Mode::Guard, 1)))), "already_exists");

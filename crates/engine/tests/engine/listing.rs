@@ -1,7 +1,7 @@
 //! Lists that have no page on the wire: bounded, in order, and whole when they are read piece by piece.
 
 use crate::world::{World, outcome};
-use rialto_engine::listing::{Budget, RosterFilter};
+use rialto_engine::listing::{ListBudget, RosterFilter};
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::{Engine, Filter, State, View, Viewer};
 use rialto_model::{Seq, limits};
@@ -75,7 +75,7 @@ fn list_bytes_max_ends_a_piece_with_many_names_early() {
     let mut state = world.state().clone();
     state.book.channels.iter_mut().for_each(|c| c.seated = (0..5000).collect());
     world.engine = Engine::new(State::from_parts(state.book, state.lists, state.network, 1));
-    let piece = world.state().channel_list(Viewer::Operator, None, Budget::default());
+    let piece = world.state().channel_list(Viewer::Operator, None, ListBudget::default());
     let bytes: usize = piece.channels.iter().map(|row| json!(row).to_string().len()).sum();
     assert!(piece.has_more && piece.channels.len() > 1, "{} rows", piece.channels.len());
     assert!(bytes < 2 * limits::LIST_BYTES_MAX, "{bytes} bytes");

@@ -2,7 +2,7 @@
 
 use crate::world::{World, outcome, signals};
 use rialto_engine::AdminOp;
-use rialto_engine::mods::manage::Patch;
+use rialto_engine::mods::manage::ModPatch;
 use rialto_engine::mods::{ModConfig, Mode};
 use serde_json::{Value, json};
 
@@ -82,19 +82,19 @@ fn loading_refuses_what_is_loaded_and_a_change_merges() {
     let again = ModConfig::standard("persistence").unwrap();
     assert_eq!(outcome(&world.admin(AdminOp::LoadMod(again))), "already_exists");
     assert_eq!(world.state().book.mods[0], config, "its settings are as they were");
-    let patch = |config: Value| Patch { config: config.as_object().cloned().unwrap(), ..Patch::default() };
-    let change = |world: &mut World, patch: Patch| world.admin(AdminOp::ChangeMod("persistence".into(), patch));
+    let patch = |config: Value| ModPatch { config: config.as_object().cloned().unwrap(), ..ModPatch::default() };
+    let change = |world: &mut World, patch: ModPatch| world.admin(AdminOp::ChangeMod("persistence".into(), patch));
     let shown = change(&mut world, patch(json!({ "max_events": 5, "skip": null }))).unwrap();
     assert_eq!(shown["config"], json!({ "retention_days": 0, "max_events": 5 }));
-    change(&mut world, Patch { enabled: Some(false), priority: Some(7), ..Patch::default() }).unwrap();
+    change(&mut world, ModPatch { enabled: Some(false), priority: Some(7), ..ModPatch::default() }).unwrap();
     let now = &world.state().book.mods[0];
     assert_eq!((now.enabled, now.priority, now.config.len()), (false, 7, 2));
     let records = world.records.len();
-    change(&mut world, Patch { enabled: Some(false), ..Patch::default() }).unwrap();
+    change(&mut world, ModPatch { enabled: Some(false), ..ModPatch::default() }).unwrap();
     assert_eq!(world.records.len(), records, "nothing new, no record");
     for wrong in [json!({ "retention": 1 }), json!({ "retention_days": "x" })] {
         assert_eq!(outcome(&change(&mut world, patch(wrong))), "invalid_argument");
     }
-    let absent = world.admin(AdminOp::ChangeMod("auth".into(), Patch::default()));
+    let absent = world.admin(AdminOp::ChangeMod("auth".into(), ModPatch::default()));
     assert_eq!(outcome(&absent), "mod_not_found");
 }

@@ -152,7 +152,7 @@ fn invitations_and_what_was_made_with_them_end_with_their_maker() {
     let invited = || Join { invite: Some("secret"), payload: json!({}), ..Join::default() };
     world.try_join("agent:guest", invited()).unwrap();
     assert_eq!(world.try_say("agent:guest", "core"), "ok");
-    assert_eq!(world.state().member(world.id("agent:guest")).unwrap().hold, rialto_engine::credential::Hold::Owned);
+    assert_eq!(world.state().member(world.id("agent:guest")).unwrap().hold, rialto_engine::credential::NameHold::Owned);
     world.admin(AdminOp::Remove("host".into())).unwrap();
     assert!(world.state().book.invites.is_empty());
     assert_eq!(world.try_say("agent:guest", "core"), "invalid_token");

@@ -1,14 +1,14 @@
 //! One network under a driven clock. Every record is encoded, decoded and applied right after it was decided; when the
 //! world ends, replay and snapshots must give the state it had.
 
-use rialto_engine::input::{Accepted, Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
+use rialto_engine::input::{Accepted, Answers, Content, Emit, KnownId, Proofs, Question, Resume, Stop};
 use rialto_engine::mods::external::emitted::ModEvent;
-use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
+use rialto_engine::mods::external::{CheckOutcome, CheckStage, EmitChain, FinishedCheck, ModCheck};
 use rialto_engine::mods::{self, ModConfig};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{
-    AckRequest, AdminOp, Caller, Capabilities, Clock, Effect, Effects, Engine, EventRecord, Filter, MemberId, Page,
-    Record, SessionRef, State, View, Viewer, Wishes,
+    AckRequest, AdminOp, Caller, CandidatePage, Capabilities, Clock, Effect, Effects, Engine, EventRecord, Filter,
+    MemberId, Record, SessionRef, State, View, Viewer, Wishes,
 };
 use rialto_model::network::{Preset, Settings, Token};
 use rialto_model::{Envelope, ErrorCode, Fault, Seq};
@@ -56,7 +56,7 @@ impl Join {
 }
 
 /// What a mod that runs elsewhere says of an event.
-pub(crate) type Elsewhere = Box<dyn FnMut(&Check) -> Outcome>;
+pub(crate) type Elsewhere = Box<dyn FnMut(&ModCheck) -> CheckOutcome>;
 
 pub(crate) struct World {
     pub(crate) engine: Engine,
@@ -80,7 +80,7 @@ pub(crate) struct World {
     /// Mods that run elsewhere: what each says of an event. One that is not here does not answer.
     pub(crate) elsewhere: BTreeMap<&'static str, Elsewhere>,
     /// Which of them was asked for what, and the event it was shown.
-    pub(crate) asked: Vec<(String, Step, Value)>,
+    pub(crate) asked: Vec<(String, CheckStage, Value)>,
     /// What they send of their own.
     pub(crate) sent: Vec<(String, String)>,
     issued: u32,
@@ -248,7 +248,7 @@ impl World {
             caller: &caller,
             envelope: &envelope,
             received: 0,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs {
                 tokens: join.tokens.iter().map(|t| sha(t)).collect(),
                 invite: join.invite.map(sha),
@@ -290,7 +290,7 @@ impl World {
             caller,
             envelope: &envelope,
             received: xxhash_rust::xxh3::xxh3_128(text.as_bytes()),
-            seen: seen.map_or(Seen::New, Seen::Known),
+            seen: seen.map_or(KnownId::New, KnownId::Known),
             proofs: Proofs::default(),
             fresh_session: sha(self.fresh),
             resume: Resume::None,
@@ -356,17 +356,17 @@ impl World {
     }
 
     /// What a mod that runs elsewhere says.
-    fn checked(&mut self, check: &Check) -> Checked {
+    fn checked(&mut self, check: &ModCheck) -> FinishedCheck {
         let event = serde_json::from_str(&check.event).unwrap();
         self.asked.push((check.name.to_string(), check.step, event));
         let outcome = match self.elsewhere.get_mut(check.name.as_ref()) {
             Some(said) => said(check),
-            None => Outcome::Failed("offline"),
+            None => CheckOutcome::Failed("offline"),
         };
-        if let Outcome::Said(verdict) = &outcome {
+        if let CheckOutcome::Said(verdict) = &outcome {
             self.sent.extend(verdict.emit.iter().map(|e| (check.name.to_string(), e.get().to_owned())));
         }
-        Checked { name: check.name.clone(), step: check.step, outcome }
+        FinishedCheck { name: check.name.clone(), step: check.step, outcome }
     }
 
     /// Decides an event while things happen between a question and its answer.
@@ -374,14 +374,14 @@ impl World {
         &mut self,
         caller: &Caller,
         text: &str,
-        mut meanwhile: impl FnMut(&mut World, &Check) -> Outcome,
+        mut meanwhile: impl FnMut(&mut World, &ModCheck) -> CheckOutcome,
     ) -> Result<Accepted, Fault> {
         let envelope = Envelope::parse(text).map_err(|u| u.fault)?;
         let mut emit = Emit {
             caller,
             envelope: &envelope,
             received: 0,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs::default(),
             fresh_session: [0; 32],
             resume: Resume::None,
@@ -395,7 +395,11 @@ impl World {
                     Question::Check(check) => {
                         emit.answers.mods = Some(check.mods.clone());
                         let outcome = meanwhile(self, &check);
-                        emit.answers.checked.push(Checked { name: check.name.clone(), step: check.step, outcome });
+                        emit.answers.checked.push(FinishedCheck {
+                            name: check.name.clone(),
+                            step: check.step,
+                            outcome,
+                        });
                     }
                     other => panic!("only mods are asked here, not {other:?}"),
                 },
@@ -415,7 +419,7 @@ impl World {
                 name,
                 envelope: &envelope,
                 answers_to: None,
-                chain: Chain::default(),
+                chain: EmitChain::default(),
                 owed: None,
                 answers: &answers,
             };
@@ -547,7 +551,7 @@ impl World {
         filter: &Filter,
         position: Option<Seq>,
         max: usize,
-    ) -> Result<Page, Fault> {
+    ) -> Result<CandidatePage, Fault> {
         self.state().page(viewer, View::Log, filter, position, Seq::MAX, max)
     }
 

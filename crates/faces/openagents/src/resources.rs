@@ -14,7 +14,7 @@ use rialto_carrier::Refusal;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_model::{ErrorCode, Fault, hex};
-use rialto_node::blobs::{STAGED_MS, Stored, Upload};
+use rialto_node::blobs::{STAGED_MS, StoredUpload, Upload};
 use rialto_node::{Answered, EventRecord, FoundResource, ResourceFilter};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ pub(crate) async fn stage(request: ApiRequest, body: Body) -> Result<Response, R
 }
 
 /// A body as content.
-async fn taken_in(mut upload: Upload, body: Body) -> Result<Stored, Refusal> {
+async fn taken_in(mut upload: Upload, body: Body) -> Result<StoredUpload, Refusal> {
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|_| Fault::new(ErrorCode::InvalidArgument, "the body broke off"))?;

@@ -5,7 +5,7 @@
 
 use crate::stream::{Conversation, Frame, Renderer, converse, error_line};
 use bytes::Bytes;
-use rialto_carrier::process::{Line, read_line};
+use rialto_carrier::process::{ChildLine, read_line};
 use rialto_model::{Address, ErrorCode, Fault};
 use rialto_node::{Caller, Inbox, Network, Out, Texts};
 use std::collections::VecDeque;
@@ -84,10 +84,10 @@ impl Spawned {
                 line = read_line(&mut lines) => line,
             };
             let refusal = match line {
-                Ok(Line::End) | Err(_) => break,
-                Ok(Line::TooLong) => Fault::from(ErrorCode::TooLarge),
-                Ok(Line::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => continue,
-                Ok(Line::Text(text)) => match self.pass(&mut conversation, text).await {
+                Ok(ChildLine::End) | Err(_) => break,
+                Ok(ChildLine::TooLong) => Fault::from(ErrorCode::TooLarge),
+                Ok(ChildLine::Text(text)) if text.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(ChildLine::Text(text)) => match self.pass(&mut conversation, text).await {
                     Ok(()) => continue,
                     Err(()) => break,
                 },

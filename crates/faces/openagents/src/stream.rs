@@ -12,7 +12,7 @@ use rialto_model::{ErrorCode, Event, Fault, limits};
 use rialto_node::budget::{Charge, EndsWhenCrowded};
 use rialto_node::delivery::Attempt;
 use rialto_node::outbox::{Outlet, Port, outbox};
-use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Part, Query, Signal, Texts};
+use rialto_node::{Answered, Caller, Inbox, Network, Out, Outbox, Query, RunPart, Signal, Texts};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub enum Frame {
     /// An event for whoever is there.
     Signal(Arc<Signal>),
     /// Events that other recipients get too.
-    Shared(Part),
+    Shared(RunPart),
 }
 
 impl Frame {

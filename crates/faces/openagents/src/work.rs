@@ -12,7 +12,7 @@ use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_carrier::{Params, Refusal, sse};
 use rialto_model::{ErrorCode, Fault, Seq, WorkState};
-use rialto_node::{Commits, EventRecord, Query, UnitFilter, Watched, Woken, WorkPage, WorkWatch, work_state};
+use rialto_node::{Commits, EventRecord, Query, UnitFilter, Woken, WorkPage, WorkSight, WorkWatch, work_state};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -178,11 +178,11 @@ impl Reader {
                 }
             };
             let chunk = match seen {
-                Ok(Some(Watched::Snapshot(unit))) => {
+                Ok(Some(WorkSight::Snapshot(unit))) => {
                     let snapshot = serde_json::to_string(&unit).unwrap_or_default();
                     sse::event(Some(&format_args!("seq:{}", unit.last_seq)), "snapshot", &snapshot)
                 }
-                Ok(Some(Watched::Event(record))) => {
+                Ok(Some(WorkSight::Event(record))) => {
                     sse::event(Some(&format_args!("seq:{}", record.event.seq)), "work", &entry(&record))
                 }
                 Ok(None) => return,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use line::{CloseReason, Line, Progress};
 use rialto_carrier::standing::Standing;
 use rialto_carrier::status::close_code;
-use rialto_carrier::websocket::codec::{self, Broken, Decoder, Item};
+use rialto_carrier::websocket::codec::{self, Broken, Decoder, WsItem};
 use rialto_carrier::websocket::socket::{Input, RawConnection};
 use rialto_carrier::websocket::{handshake, socket};
 use rialto_carrier::{FaceState, Params, Refusal};
@@ -197,7 +197,7 @@ impl Connection {
     /// Takes what came; gives how the connection ends, if it does.
     async fn receive(
         &mut self,
-        items: Vec<Item>,
+        items: Vec<WsItem>,
         broken: Option<Broken>,
         conversation: &mut Conversation,
     ) -> Option<Option<CloseReason>> {
@@ -206,12 +206,12 @@ impl Connection {
         let mut closing = None;
         for item in items {
             match item {
-                Item::Texts(texts) => match conversation.receive(texts).await {
+                WsItem::Texts(texts) => match conversation.receive(texts).await {
                     Ok(count) => line.expect(count),
                     Err(code) => return Some(Some((close_code(code), code.as_str()))),
                 },
-                Item::Ping(data) => line.control(&self.outlet.queue, |out| codec::pong(&data, out)),
-                Item::Close => closing = Some(None),
+                WsItem::Ping(data) => line.control(&self.outlet.queue, |out| codec::pong(&data, out)),
+                WsItem::Close => closing = Some(None),
             }
         }
         closing.or(broken.map(|broken| Some(broken.close())))

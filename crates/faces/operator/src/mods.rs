@@ -9,12 +9,12 @@ use rialto_carrier::answer::{self, fields, json_object};
 use rialto_model::{ErrorCode, Fault};
 use rialto_node::AdminOp;
 use rialto_node::mods::ModConfig;
-use rialto_node::mods::manage::Patch;
+use rialto_node::mods::manage::ModPatch;
 
 /// What a body says of a mod.
-fn patch(body: ModBody) -> Patch {
+fn patch(body: ModBody) -> ModPatch {
     let ModBody { config, intercepts, priority, enabled, on_error, deadline_ms } = body;
-    Patch { config: config.unwrap_or_default(), intercepts, priority, enabled, on_error, deadline_ms }
+    ModPatch { config: config.unwrap_or_default(), intercepts, priority, enabled, on_error, deadline_ms }
 }
 
 fn whole(name: &str, body: ModBody) -> Result<ModConfig, Fault> {

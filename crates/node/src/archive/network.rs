@@ -6,7 +6,9 @@
 //! In the log of the other node the import begins with a mark, the events follow, and the state comes last. Only its last piece
 //! makes it a network: an import that was cut short is set aside at the next start, as if it had never been.
 
-use super::{ArchiveError, BATCH_BYTES, BLOB, Back, Counts, END, PIECE, Parts, append, damaged, get, put, put_blob};
+use super::{
+    ArchiveCounts, ArchiveError, BATCH_BYTES, BLOB, Back, END, PIECE, Parts, append, damaged, get, put, put_blob,
+};
 use crate::task::load::{self, LoadError};
 use rialto_engine::record::{KIND_EVENT, KIND_STATE, StatePiece, VERSION};
 use rialto_engine::{Record, State};
@@ -25,13 +27,13 @@ const STATE: u8 = 7;
 const SEED: u64 = 1;
 
 /// Writes one network as it is durable now. Commits go on meanwhile; what comes later is not in it.
-pub fn export(store: &dyn Store, network: u32, out: &mut dyn Write) -> Result<Counts, ArchiveError> {
+pub fn export(store: &dyn Store, network: u32, out: &mut dyn Write) -> Result<ArchiveCounts, ArchiveError> {
     let found = store.networks()?.into_iter().find(|info| info.network == network);
     let class = found.ok_or_else(|| damaged(format!("there is no network {network} in the store")))?.class;
     let cut = store.health().logs.iter().find(|log| log.class == class).map_or(0, |log| log.durable_lsn);
     let (engine, _) = load::load_through(store, class, network, cut, SEED).map_err(unreadable)?;
     let state = &engine.state;
-    let mut counts = Counts::default();
+    let mut counts = ArchiveCounts::default();
     out.write_all(MAGIC)?;
     out.write_all(&[FORMAT])?;
     let mut failed = None;
@@ -84,14 +86,14 @@ fn named(state: &State) -> BTreeSet<String> {
 
 /// An export that was read to its end: every checksum, every record and the state.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedExport {
     pub(crate) state: State,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ArchiveCounts,
 }
 
 /// Reads an export to its end and changes nothing.
-pub(crate) fn check(input: &mut dyn Read) -> Result<Checked, ArchiveError> {
-    let (mut counts, mut bytes, mut whole) = (Counts::default(), Vec::new(), false);
+pub(crate) fn check(input: &mut dyn Read) -> Result<CheckedExport, ArchiveError> {
+    let (mut counts, mut bytes, mut whole) = (ArchiveCounts::default(), Vec::new(), false);
     let (mut blobs, mut open, mut last) = (BTreeSet::new(), None, 0);
     let told = each_item(input, &mut |tag, body| {
         let mut parts = Parts(body);
@@ -139,19 +141,19 @@ pub(crate) fn check(input: &mut dyn Read) -> Result<Checked, ArchiveError> {
     if last > state.book.head || named(&state) != blobs {
         return Err(damaged("its events or its content are not those of its state"));
     }
-    Ok(Checked { state, counts })
+    Ok(CheckedExport { state, counts })
 }
 
 /// Where a network goes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ImportTarget {
     pub(crate) class: Class,
     pub(crate) number: u32,
     pub(crate) epoch: u64,
 }
 
 /// Writes the mark, the events and the content of a checked export. It is no network yet.
-pub(crate) fn write_events(store: &dyn Store, at: Place, input: &mut dyn Read) -> Result<(), ArchiveError> {
+pub(crate) fn write_events(store: &dyn Store, at: ImportTarget, input: &mut dyn Read) -> Result<(), ArchiveError> {
     let mut mark = Vec::new();
     StatePiece::Begin.encode(&[], &mut mark);
     let mut batch = Batch::new(at.number);
@@ -180,7 +182,7 @@ pub(crate) fn write_events(store: &dyn Store, at: Place, input: &mut dyn Read) -
 }
 
 /// Writes the state: from its last piece on it is a network. Returns the LSN it is at.
-pub(crate) fn write_state(store: &dyn Store, at: Place, state: &State) -> Result<Lsn, ArchiveError> {
+pub(crate) fn write_state(store: &dyn Store, at: ImportTarget, state: &State) -> Result<Lsn, ArchiveError> {
     let (bytes, mut lsn) = (state.to_snapshot(), 0);
     let mut pieces = bytes.chunks(PIECE).peekable();
     while let Some(piece) = pieces.next() {
@@ -201,7 +203,7 @@ pub(crate) fn write_state(store: &dyn Store, at: Place, state: &State) -> Result
 type Visit<'a> = &'a mut dyn FnMut(u8, &[u8]) -> Result<(), ArchiveError>;
 
 /// Shows every item between the magic and the end; returns what the end says.
-fn each_item(input: &mut dyn Read, visit: Visit<'_>) -> Result<Counts, ArchiveError> {
+fn each_item(input: &mut dyn Read, visit: Visit<'_>) -> Result<ArchiveCounts, ArchiveError> {
     read_magic(input)?;
     loop {
         let item = get(input)?;
@@ -209,7 +211,7 @@ fn each_item(input: &mut dyn Read, visit: Visit<'_>) -> Result<Counts, ArchiveEr
             visit(item.tag, &item.body)?;
             continue;
         }
-        let told = Counts::read(&item.body)?;
+        let told = ArchiveCounts::read(&item.body)?;
         if input.read(&mut [0])? > 0 {
             return Err(damaged("something follows its end"));
         }

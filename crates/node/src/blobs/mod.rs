@@ -15,8 +15,8 @@ mod upload;
 
 pub use error::BlobError;
 pub use read::Download;
-pub use registry::Usage;
-pub use upload::{Staging, Stored, Upload};
+pub use registry::QuotaUsage;
+pub use upload::{Staging, StoredUpload, Upload};
 
 use crate::Host;
 use registry::Registry;
@@ -128,7 +128,7 @@ impl Blobs {
     }
 
     /// What a network has of its quota.
-    pub fn usage(&self, network: u32) -> Usage {
+    pub fn usage(&self, network: u32) -> QuotaUsage {
         self.registry().usage(network, self.steady())
     }
 

@@ -2,7 +2,7 @@
 
 use super::{BlobError, Hash, PIECE_BYTES};
 use crate::Host;
-use crate::host::Begun;
+use crate::host::BlockingWork;
 use bytes::{Bytes, BytesMut};
 use rialto_model::hex;
 use rialto_store::{BlobReader, Store, StoreError};
@@ -17,7 +17,7 @@ pub struct Download {
     at: u64,
     end: u64,
     /// The piece that comes next, on its way from the disk, and where it begins.
-    coming: Option<(u64, Begun<Read>)>,
+    coming: Option<(u64, BlockingWork<Read>)>,
     /// The piece that was given last: its memory is used again when nobody reads it any more.
     given: Bytes,
 }
@@ -77,7 +77,7 @@ impl Download {
     }
 
     /// Has a piece read.
-    fn begin(&mut self, at: u64, wanted: usize) -> Begun<Read> {
+    fn begin(&mut self, at: u64, wanted: usize) -> BlockingWork<Read> {
         let reader = Arc::clone(&self.reader);
         let spare = std::mem::take(&mut self.given).try_into_mut();
         self.host.begin(move || {

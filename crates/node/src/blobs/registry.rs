@@ -4,17 +4,17 @@
 //! Invariant: `holders` counts the networks that hold a hash, and a network holds it while it names or stages it. Content
 //! counts once against a network's quota, however often it is named there.
 
-use super::{BlobError, Hash, STAGED_MS, Staging, Stored};
+use super::{BlobError, Hash, STAGED_MS, Staging, StoredUpload};
 use rialto_engine::MemberId;
 use rialto_model::limits;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Network, member, hash.
-pub(super) type Key = (u32, MemberId, Hash);
+pub(super) type StagedKey = (u32, MemberId, Hash);
 
 /// What a network has of its quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct QuotaUsage {
     /// Bytes of content that is named or staged, each counted once.
     pub bytes: u64,
     /// Bytes of uploads on their way in.
@@ -27,9 +27,9 @@ pub struct Usage {
 pub(super) struct Registry {
     networks: BTreeMap<u32, Ledger>,
     holders: BTreeMap<Hash, u32>,
-    staged: BTreeMap<Key, Staged>,
+    staged: BTreeMap<StagedKey, Staged>,
     /// When a staged key may have to go.
-    due: BTreeSet<(u64, Key)>,
+    due: BTreeSet<(u64, StagedKey)>,
     uploads: BTreeMap<(u32, MemberId), usize>,
     uploading: usize,
     /// Networks whose book is not known.
@@ -39,13 +39,13 @@ pub(super) struct Registry {
 
 #[derive(Debug, Default)]
 struct Ledger {
-    held: BTreeMap<Hash, Held>,
+    held: BTreeMap<Hash, StagedContent>,
     bytes: u64,
     arriving: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct StagedContent {
     size: u64,
     /// Places that name it.
     names: u64,
@@ -92,10 +92,10 @@ impl Registry {
     }
 
     /// Changes how a network holds a hash; the size is that of a blob it does not hold yet.
-    fn change(&mut self, network: u32, hash: Hash, size: u64, change: impl FnOnce(&mut Held)) {
+    fn change(&mut self, network: u32, hash: Hash, size: u64, change: impl FnOnce(&mut StagedContent)) {
         let ledger = self.networks.entry(network).or_default();
         let before = ledger.held.get(&hash).copied();
-        let mut held = before.unwrap_or(Held { size, names: 0, stages: 0 });
+        let mut held = before.unwrap_or(StagedContent { size, names: 0, stages: 0 });
         change(&mut held);
         let holds = held.names > 0 || held.stages > 0;
         if holds {
@@ -183,7 +183,7 @@ impl Registry {
     }
 
     /// Content is on the disk: its member may name it for a while.
-    pub(super) fn stage(&mut self, staging: &Staging, stored: Stored, now: u64) {
+    pub(super) fn stage(&mut self, staging: &Staging, stored: StoredUpload, now: u64) {
         let key = (staging.network, staging.member, stored.hash);
         let until = now.saturating_add(STAGED_MS);
         let keep_until = match self.staged.get(&key) {
@@ -203,7 +203,7 @@ impl Registry {
     /// Nobody in the network may name it any more for having brought it.
     pub(super) fn unstage(&mut self, network: u32, hash: Hash) {
         let of_network = self.staged.range((network, 0, [0; 32])..=(network, MemberId::MAX, [255; 32]));
-        let keys: Vec<(u64, Key)> = of_network
+        let keys: Vec<(u64, StagedKey)> = of_network
             .filter(|((_, _, staged), _)| *staged == hash)
             .map(|(key, staged)| (staged.keep_until, *key))
             .collect();
@@ -214,7 +214,7 @@ impl Registry {
         }
     }
 
-    pub(super) fn may_name(&mut self, key: Key, now: u64) -> Option<u64> {
+    pub(super) fn may_name(&mut self, key: StagedKey, now: u64) -> Option<u64> {
         let staged = self.staged.get_mut(&key).filter(|staged| now < staged.name_until)?;
         self.due.remove(&(staged.keep_until, key));
         staged.keep_until = staged.keep_until.max(now.saturating_add(STAGED_MS));
@@ -252,9 +252,9 @@ impl Registry {
         self.holds = self.holds.saturating_sub(1);
     }
 
-    pub(super) fn usage(&mut self, network: u32, now: u64) -> Usage {
+    pub(super) fn usage(&mut self, network: u32, now: u64) -> QuotaUsage {
         self.expire(now);
-        self.networks.get(&network).map_or_else(Usage::default, |ledger| Usage {
+        self.networks.get(&network).map_or_else(QuotaUsage::default, |ledger| QuotaUsage {
             bytes: ledger.bytes,
             arriving: ledger.arriving,
             blobs: ledger.held.len() as u64,

@@ -4,7 +4,7 @@
 //! fails, or its future is.
 
 use super::{BlobError, Blobs, Hash, PIECE_BYTES};
-use crate::host::Begun;
+use crate::host::BlockingWork;
 use rialto_engine::MemberId;
 use rialto_model::{hex, limits};
 use rialto_store::{BlobWriter, StoreError};
@@ -35,7 +35,7 @@ impl Staging {
 
 /// Content that was taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredUpload {
     /// Its name.
     pub hash: Hash,
     /// Bytes.
@@ -51,7 +51,7 @@ pub struct Upload {
     /// Gone after a failure.
     work: Option<Working>,
     /// Shared with the work: what comes after a piece could not be written is given back too.
-    charge: Arc<Charge>,
+    charge: Arc<UploadCharge>,
     /// Who may name the content, where that is not who it is counted for on its way in.
     brought_by: Option<MemberId>,
 }
@@ -59,30 +59,30 @@ pub struct Upload {
 /// What is written, or on its way to be: one piece is taken by a thread while the next one comes.
 #[derive(Debug)]
 enum Working {
-    Idle(Work),
-    Pouring(Begun<Result<(Work, Vec<u8>), StoreError>>),
+    Idle(UploadWork),
+    Pouring(BlockingWork<Result<(UploadWork, Vec<u8>), StoreError>>),
 }
 
 /// What the blocking threads work with. Dropping it removes the file and gives back what was charged.
 #[derive(Debug)]
-struct Work {
+struct UploadWork {
     /// First, so that the file is gone before its bytes are free for others.
     writer: Box<dyn BlobWriter>,
-    charge: Arc<Charge>,
+    charge: Arc<UploadCharge>,
 }
 
 /// Counts an upload and its bytes as long as they are not staged.
 #[derive(Debug)]
-struct Charge {
+struct UploadCharge {
     blobs: Arc<Blobs>,
     staging: Staging,
     bytes: AtomicU64,
     over: AtomicBool,
 }
 
-impl Charge {
+impl UploadCharge {
     /// The content is there: what was charged on the way is charged to its name.
-    fn stage(&self, stored: Stored, brought_by: Option<MemberId>) {
+    fn stage(&self, stored: StoredUpload, brought_by: Option<MemberId>) {
         let now = self.blobs.steady();
         let mut registry = self.blobs.registry();
         registry.end(&self.staging, self.bytes.load(Ordering::Acquire));
@@ -93,7 +93,7 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for UploadCharge {
     fn drop(&mut self) {
         if !self.over.load(Ordering::Acquire) {
             self.blobs.registry().end(&self.staging, self.bytes.load(Ordering::Acquire));
@@ -107,12 +107,12 @@ impl Upload {
         blobs.registry().begin(&staging, blobs.steady())?;
         let blobs = Arc::clone(blobs);
         let (bytes, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let charge = Arc::new(Charge { blobs: Arc::clone(&blobs), staging, bytes, over });
+        let charge = Arc::new(UploadCharge { blobs: Arc::clone(&blobs), staging, bytes, over });
         let shared = Arc::clone(&charge);
         let store = Arc::clone(&blobs.store);
         let work = blobs
             .host
-            .blocking(move || Ok::<_, StoreError>(Work { writer: store.put_blob()?, charge: shared }))
+            .blocking(move || Ok::<_, StoreError>(UploadWork { writer: store.put_blob()?, charge: shared }))
             .await??;
         Ok(Upload { blobs, staging, gathered: Vec::new(), work: Some(Working::Idle(work)), charge, brought_by: None })
     }
@@ -155,7 +155,7 @@ impl Upload {
     }
 
     /// What it works with, when the piece before is written; and that piece's memory, empty.
-    async fn idle(&mut self) -> Result<(Work, Vec<u8>), BlobError> {
+    async fn idle(&mut self) -> Result<(UploadWork, Vec<u8>), BlobError> {
         match self.work.take().ok_or(BlobError::BrokenOff)? {
             Working::Idle(work) => Ok((work, Vec::new())),
             Working::Pouring(begun) => Ok(begun.end().await??),
@@ -176,7 +176,7 @@ impl Upload {
 
     /// Makes the content durable and stages it: from here on the member may name it in this network. Whether it was there
     /// before cannot be seen. Dropped before it is done, it may be staged nevertheless.
-    pub async fn finish(mut self) -> Result<Stored, BlobError> {
+    pub async fn finish(mut self) -> Result<StoredUpload, BlobError> {
         let (work, _) = self.idle().await?;
         let (piece, brought_by) = (std::mem::take(&mut self.gathered), self.brought_by);
         Ok(self.blobs.host.blocking(move || work.finish(&piece, brought_by)).await??)
@@ -202,16 +202,16 @@ impl Drop for Upload {
     }
 }
 
-impl Work {
-    fn finish(self, piece: &[u8], brought_by: Option<MemberId>) -> Result<Stored, StoreError> {
-        let Work { mut writer, charge } = self;
+impl UploadWork {
+    fn finish(self, piece: &[u8], brought_by: Option<MemberId>) -> Result<StoredUpload, StoreError> {
+        let UploadWork { mut writer, charge } = self;
         let blobs = Arc::clone(&charge.blobs);
         writer.write(piece)?;
         // From its name until it is staged nobody may take it for an orphan.
         let _naming = blobs.naming.read().unwrap_or_else(PoisonError::into_inner);
         let info = writer.finish()?;
         let hash = hex::hash(&info.hash).ok_or(StoreError::BadName { what: "blob hash", name: info.hash })?;
-        let stored = Stored { hash, size: info.size };
+        let stored = StoredUpload { hash, size: info.size };
         charge.stage(stored, brought_by);
         blobs.counters.uploads.fetch_add(1, Ordering::Relaxed);
         blobs.counters.uploaded_bytes.fetch_add(stored.size, Ordering::Relaxed);

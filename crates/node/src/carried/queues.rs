@@ -6,7 +6,7 @@
 //! Not here: who is carried (`rialto-engine`, `membership`).
 
 use crate::delivery::{Attempt, RETRY_MS, backoff};
-use crate::window::{Sent, Window};
+use crate::window::{SentDeliveries, Window};
 use rialto_engine::{EventRecord, Route, State, StreamKey};
 use rialto_model::limits::{CARRIED_UNACKED_MAX, CARRIED_WINDOW, OUTBOX_BYTES_MAX};
 use rialto_model::{ErrorCode, Event, FaceName, Millis, Seq};
@@ -112,7 +112,7 @@ impl FaceQueue {
         self.unacked += seqs.len();
         let window = self.windows.entry(member).or_insert_with(|| Window::new(CARRIED_WINDOW));
         for seq in seqs {
-            window.send(Sent { first: seq, last: seq, attempt: 1, due: now + RETRY_MS });
+            window.send(SentDeliveries { first: seq, last: seq, attempt: 1, due: now + RETRY_MS });
         }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::outbox::{Inbox, outbox};
 use crate::outgoing::{Outgoing, runs};
-use rialto_engine::input::{Emit, Proofs, Resume, Seen};
+use rialto_engine::input::{Emit, KnownId, Proofs, Resume};
 use rialto_engine::{Accepted, AckRequest, Caller, Clock, Effects, Engine, Record};
 use rialto_model::Envelope;
 use rialto_model::network::{Preset, Settings};
@@ -19,7 +19,7 @@ fn back_off_doubles_and_is_capped() {
 /// A network in memory and a clock that is moved by hand.
 struct Bench {
     engine: Engine,
-    sessions: Sessions,
+    sessions: LiveStreams,
     now: Clock,
 }
 
@@ -38,7 +38,7 @@ impl Bench {
             mods: Vec::new(),
         };
         let engine = Engine::new(State::created(&created, 1).unwrap());
-        Bench { engine, sessions: Sessions::default(), now: Clock { wall: 1 << 40, steady: 1 << 40 } }
+        Bench { engine, sessions: LiveStreams::default(), now: Clock { wall: 1 << 40, steady: 1 << 40 } }
     }
 
     fn apply(&mut self, mut fx: Effects) {
@@ -56,7 +56,7 @@ impl Bench {
 
     fn emit(&mut self, caller: &Caller, text: &str) -> Accepted {
         let envelope = Envelope::parse(text).unwrap();
-        let (proofs, seen) = (Proofs::default(), Seen::New);
+        let (proofs, seen) = (Proofs::default(), KnownId::New);
         let emit = Emit {
             caller,
             envelope: &envelope,

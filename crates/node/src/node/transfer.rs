@@ -3,8 +3,8 @@
 //! Invariant: an import is a network from its last record on, or nothing: not in the list, not in the log, not at the next start.
 
 use super::Node;
-use crate::archive::network::{self, Checked, Place};
-use crate::archive::{ArchiveError, Counts};
+use crate::archive::network::{self, CheckedExport, ImportTarget};
+use crate::archive::{ArchiveCounts, ArchiveError};
 use crate::network::Network;
 use crate::task::load;
 use bytes::Bytes;
@@ -30,14 +30,14 @@ pub struct Imported {
     /// The network.
     pub network: Network,
     /// What was brought.
-    pub counts: Counts,
+    pub counts: ArchiveCounts,
     /// Its only token, if it is a copy beside the one it was exported from.
     pub token: Option<Secret>,
 }
 
 impl Node {
     /// Writes one network as it is durable now. Blocks.
-    pub fn export_network(&self, network: &Network, out: &mut dyn Write) -> Result<Counts, ArchiveError> {
+    pub fn export_network(&self, network: &Network, out: &mut dyn Write) -> Result<ArchiveCounts, ArchiveError> {
         // The book is read first and the content it names last.
         let _content_stays = self.inner.blobs.hold();
         network::export(self.inner.store.as_ref(), network.number(), out)
@@ -67,7 +67,7 @@ impl Node {
         let hash = self.import_step(move || take_in().map_err(ArchiveError::from)).await?;
         let (store, file) = (self.inner.store.clone(), hash.clone());
         let checked = self.import_step(move || network::check(&mut open(store.as_ref(), &file)?)).await?;
-        let Checked { state, counts } = checked;
+        let CheckedExport { state, counts } = checked;
         let (at, mut engine, token) = {
             let _one_at_a_time = self.inner.creating.lock().await;
             self.prepare(state, name)?
@@ -129,7 +129,7 @@ impl Node {
     }
 
     /// The network as it will be here, and where its records go.
-    fn prepare(&self, state: State, name: Option<&str>) -> Result<(Place, Engine, Option<Secret>), Fault> {
+    fn prepare(&self, state: State, name: Option<&str>) -> Result<(ImportTarget, Engine, Option<Secret>), Fault> {
         if self.networks().len() >= limits::NETWORKS_MAX {
             let text = format!("this node has reached its limit of {} networks", limits::NETWORKS_MAX);
             return Err(Fault::full(Scope::Node, limits::NETWORKS_MAX, text));
@@ -147,7 +147,7 @@ impl Node {
         book.number = u32::try_from(self.inner.next_number.fetch_add(1, Ordering::SeqCst)).unwrap_or(u32::MAX);
         let id = NetworkId::parse(&book.id).map_err(|e| Fault::new(ErrorCode::InvalidArgument, e.to_string()))?;
         let class = if book.settings.keep_for_ever { Class::EVER } else { Class::STD };
-        let at = Place { class, number: book.number, epoch: self.inner.epoch };
+        let at = ImportTarget { class, number: book.number, epoch: self.inner.epoch };
         let mut state = State::from_parts(book, lists, id, self.inner.host.seed());
         state.reading = reading;
         let mut engine = Engine::new(state);
@@ -177,7 +177,7 @@ impl Node {
     }
 
     /// Sets an import aside that failed after it had begun.
-    async fn abandon(&self, at: Place) {
+    async fn abandon(&self, at: ImportTarget) {
         let store = self.inner.store.clone();
         let work = move || match load::load(store.as_ref(), at.class, at.number, 1) {
             Err(load::LoadError::Unfinished { last: Some(last), .. }) => {
@@ -269,14 +269,14 @@ impl Read for TakenIn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CreateNetwork, Parts};
+    use crate::{CreateNetwork, NodeParts};
     use rialto_model::network::Preset;
     use rialto_model::view::VerifiedNetwork;
     use rialto_store::MemoryStore;
     use std::sync::Arc;
 
     async fn exported() -> Vec<u8> {
-        let node = Node::open_with(Parts::over(Arc::new(MemoryStore::new()))).await.unwrap();
+        let node = Node::open_with(NodeParts::over(Arc::new(MemoryStore::new()))).await.unwrap();
         let (network, _) = node.create_network(CreateNetwork::named("lab", Preset::Workspace)).await.unwrap();
         let mut file = Vec::new();
         // The state is read from the log: what was decided is there.
@@ -296,13 +296,13 @@ mod tests {
     async fn an_import_without_its_last_record_is_left_out_and_freed() {
         let file = exported().await;
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let at = Place { class: Class::STD, number: 7, epoch: store.epoch().unwrap() };
+        let at = ImportTarget { class: Class::STD, number: 7, epoch: store.epoch().unwrap() };
         network::write_events(store.as_ref(), at, &mut file.as_slice()).unwrap();
         for noted in [true, false] {
             let loaded = load::load(store.as_ref(), at.class, at.number, 1);
             let Err(load::LoadError::Unfinished { network: 7, last }) = loaded else { panic!("it is no network") };
             assert_eq!(last.is_some(), noted, "the first start notes it");
-            let node = Node::open_with(Parts::over(store.clone())).await.unwrap();
+            let node = Node::open_with(NodeParts::over(store.clone())).await.unwrap();
             assert!(node.networks().is_empty());
             assert_eq!(node.unfinished(), BTreeSet::from([(at.class, 7)]));
             let report = crate::verify::verify(store.as_ref(), &Default::default(), &mut |_, _| {}).unwrap();
@@ -318,9 +318,9 @@ mod tests {
         let (mut backup, fresh) = (Vec::new(), MemoryStore::new());
         crate::archive::save(store.as_ref(), &mut backup).unwrap();
         crate::archive::restore(&fresh, &mut backup.as_slice(), &mut |_| {}).unwrap();
-        assert!(Node::open_with(Parts::over(Arc::new(fresh))).await.unwrap().networks().is_empty());
+        assert!(Node::open_with(NodeParts::over(Arc::new(fresh))).await.unwrap().networks().is_empty());
         // And the network can be imported again, under a number that was never used.
-        let node = Node::open_with(Parts::over(store)).await.unwrap();
+        let node = Node::open_with(NodeParts::over(store)).await.unwrap();
         let imported = import(&node, &file).await.unwrap();
         assert_eq!((imported.network.number(), imported.network.settings().name.as_str()), (8, "lab"));
         let again = import(&node, &file).await.unwrap_err();

@@ -10,7 +10,7 @@ use rialto_model::Fault;
 use rialto_model::limits::PAYLOAD_DEPTH_MAX;
 use serde_json::Value;
 
-use super::graph::{BYTE_PARTS, Graph, Node, is_extreme};
+use super::graph::{BYTE_PARTS, Graph, SchemaNode, is_extreme};
 use super::limits::SCHEMA_STEPS_MAX;
 use super::refused;
 
@@ -178,7 +178,7 @@ struct ByDepth {
 }
 
 /// Level by level; `own` is what a node itself costs on a value at that depth below the one it is applied to.
-fn by_depth(graph: &Graph, order: &[usize], own: impl Fn(&Node, usize) -> u64) -> ByDepth {
+fn by_depth(graph: &Graph, order: &[usize], own: impl Fn(&SchemaNode, usize) -> u64) -> ByDepth {
     let none = vec![Cost::default(); graph.nodes.len()];
     let (mut top, mut root, mut above) = (none.clone(), Vec::new(), none.clone());
     for depth in 0..DEPTHS {
@@ -200,7 +200,7 @@ fn by_depth(graph: &Graph, order: &[usize], own: impl Fn(&Node, usize) -> u64) -
 }
 
 /// One node's cost, of those for the same value at this depth and those for what is inside at one less.
-fn one(node: &Node, own: u64, level: &[Cost], inside: Option<&Vec<Cost>>) -> Cost {
+fn one(node: &SchemaNode, own: u64, level: &[Cost], inside: Option<&Vec<Cost>>) -> Cost {
     let at = |costs: &[Cost], number: &usize| costs.get(*number).copied().unwrap_or_default();
     let here = node.here.iter().map(|n| at(level, n)).fold(Cost::default(), Cost::plus);
     let within = inside.map_or_else(Cost::default, |costs| {

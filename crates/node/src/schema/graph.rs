@@ -98,7 +98,7 @@ const ENUM_BYTES: usize = 32;
 
 /// One schema. Numbers are those of other nodes.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// JSON Pointer, for refusals.
     pub(super) path: String,
     /// Steps on the value itself.
@@ -128,7 +128,7 @@ pub(super) struct Node {
 /// All schemas of a document; the first is the document.
 #[derive(Debug)]
 pub(super) struct Graph {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<SchemaNode>,
     pub(super) patterns: usize,
 }
 
@@ -163,7 +163,7 @@ pub(super) fn escaped(name: &str) -> String {
 
 impl Graph {
     pub(super) fn of(schema: &Value) -> Result<Graph, Fault> {
-        let mut walk = Walk {
+        let mut walk = GraphWalk {
             root: schema,
             found: Vec::new(),
             nodes: Vec::new(),
@@ -195,11 +195,11 @@ impl Graph {
     }
 }
 
-struct Walk<'a> {
+struct GraphWalk<'a> {
     root: &'a Value,
     /// The value of each node.
     found: Vec<&'a Value>,
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
     /// Nodes by the place of their value in memory: a part that is reached twice is one node.
     numbers: BTreeMap<usize, usize>,
     anchors: BTreeMap<&'a str, usize>,
@@ -209,7 +209,7 @@ struct Walk<'a> {
     patterns: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> GraphWalk<'a> {
     fn number(&mut self, value: &'a Value, path: String) -> Result<usize, Fault> {
         if !value.is_object() && !value.is_boolean() {
             return Err(refused(&path, "a schema is an object, true or false"));
@@ -224,11 +224,11 @@ impl<'a> Walk<'a> {
         }
         self.numbers.insert(place, number);
         self.found.push(value);
-        self.nodes.push(Node { path, steps: 1, ..Node::default() });
+        self.nodes.push(SchemaNode { path, steps: 1, ..SchemaNode::default() });
         Ok(number)
     }
 
-    fn node(&mut self, number: usize) -> Result<&mut Node, Fault> {
+    fn node(&mut self, number: usize) -> Result<&mut SchemaNode, Fault> {
         self.nodes.get_mut(number).ok_or_else(|| refused("", "no such part"))
     }
 

@@ -1,6 +1,6 @@
 //! One page of a search, in either order: hits from the index as far as it has come, hits from the log beyond it.
 //!
-//! Invariant: everything between the cursor asked for and [`Found::next`] was looked at. A page that ends before its range does says
+//! Invariant: everything between the cursor asked for and [`FoundEvents::next`] was looked at. A page that ends before its range does says
 //! `has_more`, whatever made it end: a full page, many bytes, or the bound on events looked at.
 
 use super::{may_hold_text, text_of, viewer_of};
@@ -8,7 +8,7 @@ use crate::query::read_records;
 use rialto_engine::history::Lens;
 use rialto_engine::{EventRecord, Filter, Record};
 use rialto_model::{ErrorCode, Fault, Seq, limits};
-use rialto_store::search::{ANSWERS_MAX, Query as IndexQuery, SearchIndex, Words};
+use rialto_store::search::{ANSWERS_MAX, SearchIndex, SearchQuery as IndexQuery, Words};
 use rialto_store::{Seqs, Store, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const INDEX_PIECE: usize = 32;
 
 /// Where a search looks: one network of a store and its index, if there is one.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SearchScope<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) index: Option<&'a SearchIndex>,
     pub(super) number: u32,
@@ -27,7 +27,7 @@ pub(super) struct Place<'a> {
 }
 
 /// What a search found.
-pub(super) struct Found {
+pub(super) struct FoundEvents {
     /// In the order asked for.
     pub(super) events: Vec<Arc<EventRecord>>,
     /// The range was not read to its end.
@@ -40,7 +40,7 @@ pub(super) struct Found {
 
 /// A search while it runs.
 pub(super) struct SearchPage<'a> {
-    place: Place<'a>,
+    place: SearchScope<'a>,
     text: &'a str,
     words: Words,
     filter: &'a Filter,
@@ -62,7 +62,7 @@ pub(super) struct SearchPage<'a> {
 
 impl<'a> SearchPage<'a> {
     pub(super) fn new(
-        place: Place<'a>,
+        place: SearchScope<'a>,
         text: &'a str,
         filter: &'a Filter,
         lens: &'a Lens,
@@ -91,7 +91,7 @@ impl<'a> SearchPage<'a> {
     }
 
     /// Looks until the page is full, the range is read, or the bound on events looked at is reached. Blocks on the disk.
-    pub(super) fn read(mut self) -> Result<Found, Fault> {
+    pub(super) fn read(mut self) -> Result<FoundEvents, Fault> {
         while !self.at_end() && !self.full && self.looked_at < limits::SCAN_EVENTS_MAX {
             let indexed = match self.filter.descending {
                 true => self.position <= self.indexed_through.saturating_add(1),
@@ -104,7 +104,7 @@ impl<'a> SearchPage<'a> {
         }
         let has_more = self.full || !self.at_end();
         let SearchPage { events, position, indexed_through, .. } = self;
-        Ok(Found { events, has_more, next: position, indexed_through })
+        Ok(FoundEvents { events, has_more, next: position, indexed_through })
     }
 
     fn at_end(&self) -> bool {

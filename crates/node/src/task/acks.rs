@@ -174,13 +174,13 @@ impl Task {
             }
         }
         #[derive(serde::Deserialize, Default)]
-        struct Ack {
+        struct AckFrame {
             #[serde(default)]
             ids: Option<Vec<String>>,
             #[serde(default)]
             up_to: Option<String>,
         }
-        let ack: Ack = serde_json::from_str(&envelope.payload).map_err(|e| {
+        let ack: AckFrame = serde_json::from_str(&envelope.payload).map_err(|e| {
             Fault::new(ErrorCode::InvalidPayload, format!("an ack must have ids or up_to: {e}")).field("payload")
         })?;
         let mut ids = ack.ids.unwrap_or_default();

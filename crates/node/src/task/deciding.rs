@@ -23,7 +23,7 @@ use crate::texts::Texts;
 use deferred::{EventSource, PendingCheck, Resolution};
 use mod_events::Emitter;
 use rialto_engine::input::{Answers, Question, Stop};
-use rialto_engine::mods::external::{Checked, Outcome};
+use rialto_engine::mods::external::{CheckOutcome, FinishedCheck};
 use rialto_engine::{Caller, Clock, MemberId, Principal, SessionRef};
 use rialto_model::{Address, Envelope, ErrorCode, EventType, Fault, limits};
 use serde_json::Value;
@@ -353,7 +353,7 @@ impl Task {
                 if let Some(PendingCheck { check, since }) = asked {
                     self.count_outcome(&check.name, &outcome, now.steady.saturating_sub(since));
                     batch.answers.mods = Some(check.mods);
-                    batch.answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+                    batch.answers.checked.push(FinishedCheck { name: check.name, step: check.step, outcome });
                 }
             }
         }
@@ -381,17 +381,17 @@ impl Task {
                 let resolution = match &waiting.check {
                     None if late => Resolution::Refused(questions::unfinished()),
                     None => return None,
-                    Some(_) if late => Resolution::Verdict(Outcome::Failed(mod_calls::NOT_IN_TIME)),
-                    Some(PendingCheck { check, .. }) => {
-                        Resolution::Verdict(Outcome::Failed(self.is_reachable(&check.name, check.runs, now).err()?))
-                    }
+                    Some(_) if late => Resolution::Verdict(CheckOutcome::Failed(mod_calls::NOT_IN_TIME)),
+                    Some(PendingCheck { check, .. }) => Resolution::Verdict(CheckOutcome::Failed(
+                        self.is_reachable(&check.name, check.runs, now).err()?,
+                    )),
                 };
                 Some((ticket, resolution))
             })
             .collect();
         // All of them at once may be more than one batch holds.
         for (ticket, resolution) in given_up {
-            let late = matches!(&resolution, Resolution::Verdict(Outcome::Failed(mod_calls::NOT_IN_TIME)));
+            let late = matches!(&resolution, Resolution::Verdict(CheckOutcome::Failed(mod_calls::NOT_IN_TIME)));
             if let Some(name) = self.deferred.asked_name(ticket).filter(|_| late) {
                 self.fell_silent(&name, now);
             }

@@ -3,7 +3,7 @@
 use super::Task;
 use crate::command::PageAnswer;
 use crate::delivery::Wants;
-use rialto_engine::{Caller, Clock, Filter, Page, View, Viewer};
+use rialto_engine::{Caller, CandidatePage, Clock, Filter, View, Viewer};
 use rialto_model::{Fault, Seq, limits};
 
 impl Task {
@@ -31,7 +31,7 @@ impl Task {
                 let lens = state.lens(viewer);
                 let named = Filter { people: people.clone(), ..filter.clone() };
                 let (seqs, exhausted) = self.poll_ring(id, &named, wanted)?;
-                Page { exhausted, seqs, lens, people }
+                CandidatePage { exhausted, seqs, lens, people }
             }
             _ => state.page(viewer, view, filter, position, head, max)?,
         };

@@ -3,7 +3,7 @@
 use super::load::{self, Readable};
 use super::{Flight, Task, Then};
 use crate::command::{Answered, Command, Out, Reply};
-use crate::delivery::Sessions;
+use crate::delivery::LiveStreams;
 use rialto_engine::{Effects, Engine};
 use rialto_model::{ErrorCode, Fault};
 use rialto_store::StoreError;
@@ -86,7 +86,7 @@ impl Task {
         self.blobs.doubt(self.shared.number);
         self.sessions.close_all(ErrorCode::StorageUnavailable);
         self.tell();
-        self.sessions = Sessions::default();
+        self.sessions = LiveStreams::default();
         self.joined.clear();
         self.forget_decided();
         self.recent.clear();

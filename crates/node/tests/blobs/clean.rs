@@ -37,7 +37,7 @@ async fn staged_and_named_blobs_stay() {
 #[tokio::test]
 async fn what_may_be_named_stays_until_it_is() {
     let world = World::in_memory();
-    let Stored { hash, size } = put(&world.blobs, staging(1, 1), b"late").await.unwrap();
+    let StoredUpload { hash, size } = put(&world.blobs, staging(1, 1), b"late").await.unwrap();
     world.clock.pass(STAGED_MS - 1);
     assert_eq!(world.blobs.may_name(1, 1, &hash), Some(size));
     world.clock.pass(STAGED_MS - 1);

@@ -9,7 +9,7 @@ mod upload;
 use rialto_model::hex;
 use rialto_model::limits::BLOB_BYTES_DEFAULT;
 use rialto_node::Host;
-use rialto_node::blobs::{BlobError, Blobs, Hash, Staging, Stored};
+use rialto_node::blobs::{BlobError, Blobs, Hash, Staging, StoredUpload};
 use rialto_node::clock::DrivenClock;
 use rialto_store::{MemoryStore, Store};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn staging(network: u32, member: u32) -> Staging {
     Staging::new(network, member, BLOB_BYTES_DEFAULT)
 }
 
-async fn put(blobs: &Arc<Blobs>, staging: Staging, bytes: &[u8]) -> Result<Stored, BlobError> {
+async fn put(blobs: &Arc<Blobs>, staging: Staging, bytes: &[u8]) -> Result<StoredUpload, BlobError> {
     let mut upload = blobs.stage(staging).await?;
     upload.write(bytes).await?;
     upload.finish().await

@@ -6,7 +6,7 @@ use rialto_model::limits::{
 };
 use rialto_model::network::{Preset, Settings};
 use rialto_model::{ErrorCode, Fault};
-use rialto_node::blobs::{PIECE_BYTES, Upload, Usage};
+use rialto_node::blobs::{PIECE_BYTES, QuotaUsage, Upload};
 use rialto_store::disk::fault::{Call, FaultDisk};
 use rialto_store::{LocalOptions, LocalStore};
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn content_comes_back_whole_and_in_parts() {
             upload.write(piece).await.unwrap();
         }
         let stored = upload.finish().await.unwrap();
-        assert_eq!(stored, Stored { hash: sha256(&bytes), size: len as u64 });
+        assert_eq!(stored, StoredUpload { hash: sha256(&bytes), size: len as u64 });
         assert_eq!(get(&world.blobs, &stored.hash).await.unwrap(), bytes);
     }
     let bytes = noise(200_000, 1);
@@ -69,7 +69,7 @@ async fn content_comes_back_whole_and_in_parts() {
 #[tokio::test]
 async fn only_who_uploaded_it_there_may_name_it() {
     let world = World::in_memory();
-    let Stored { hash, .. } = put(&world.blobs, staging(1, 5), b"secret plans").await.unwrap();
+    let StoredUpload { hash, .. } = put(&world.blobs, staging(1, 5), b"secret plans").await.unwrap();
     assert_eq!(world.blobs.may_name(1, 5, &hash), Some(12));
     assert_eq!(world.blobs.may_name(1, 6, &hash), None, "another member");
     assert_eq!(world.blobs.may_name(2, 5, &hash), None, "another network");
@@ -104,9 +104,9 @@ async fn sixty_four_mebibytes_pass_through_one_piece_of_memory() {
         (sent, turn) = (sent + len, turn + 1);
     }
     assert!(most <= PIECE_BYTES, "{most} bytes gathered");
-    assert_eq!(blobs.usage(1), Usage { bytes: 0, arriving: SIZE as u64, blobs: 0 });
+    assert_eq!(blobs.usage(1), QuotaUsage { bytes: 0, arriving: SIZE as u64, blobs: 0 });
     let stored = upload.finish().await.unwrap();
-    assert_eq!(blobs.usage(1), Usage { bytes: SIZE as u64, arriving: 0, blobs: 1 });
+    assert_eq!(blobs.usage(1), QuotaUsage { bytes: SIZE as u64, arriving: 0, blobs: 1 });
     assert_eq!((stored.size, aside(dir.path())), (SIZE as u64, 0));
     let mut download = blobs.open(&stored.hash, 0..u64::MAX).await.unwrap().unwrap();
     let mut got = 0;
@@ -133,12 +133,12 @@ async fn the_same_content_at_once_is_stored_once() {
         })
         .collect();
     for upload in uploads {
-        assert_eq!(upload.await.unwrap(), Stored { hash: sha256(&bytes), size: 300_000 });
+        assert_eq!(upload.await.unwrap(), StoredUpload { hash: sha256(&bytes), size: 300_000 });
     }
     assert_eq!(store.list_blobs().unwrap().len(), 1);
     assert_eq!(aside(dir.path()), 0);
     for network in [1, 2] {
-        assert_eq!(blobs.usage(network), Usage { bytes: 300_000, arriving: 0, blobs: 1 });
+        assert_eq!(blobs.usage(network), QuotaUsage { bytes: 300_000, arriving: 0, blobs: 1 });
     }
     assert!(get(&blobs, &sha256(&bytes)).await.unwrap() == *bytes);
     let metrics = blobs.metrics();
@@ -167,7 +167,7 @@ async fn a_file_has_a_largest_size() {
         assert!(matches!(upload.write(b"more").await, Err(BlobError::BrokenOff)));
         assert!(matches!(upload.finish().await, Err(BlobError::BrokenOff)));
         while world.host.run_errand() {}
-        assert_eq!(world.blobs.usage(1), Usage::default());
+        assert_eq!(world.blobs.usage(1), QuotaUsage::default());
     }
     let exact = Staging { size_max: 100_000, ..staging(1, 1) };
     assert_eq!(put(&world.blobs, exact, &noise(100_000, 1)).await.unwrap().size, 100_000);
@@ -193,13 +193,13 @@ async fn a_network_has_a_quota() {
     first.finish().await.unwrap();
     drop(second);
     while world.host.run_errand() {}
-    assert_eq!(world.blobs.usage(1), Usage { bytes: 900, arriving: 0, blobs: 2 });
+    assert_eq!(world.blobs.usage(1), QuotaUsage { bytes: 900, arriving: 0, blobs: 2 });
     // Another network has its own; what is named stays counted, what was only staged does not.
     put(&world.blobs, Staging { quota: 1000, ..staging(2, 1) }, &noise(1000, 5)).await.unwrap();
     world.blobs.refer(1, &kept.hash, kept.size);
     world.blobs.refer(1, &kept.hash, kept.size);
     world.clock.pass(rialto_node::blobs::STAGED_MS);
-    assert_eq!(world.blobs.usage(1), Usage { bytes: 600, arriving: 0, blobs: 1 });
+    assert_eq!(world.blobs.usage(1), QuotaUsage { bytes: 600, arriving: 0, blobs: 1 });
     put(&world.blobs, within(2), &noise(400, 6)).await.unwrap();
 }
 
@@ -269,7 +269,7 @@ async fn a_full_or_failing_disk_refuses_and_leaves_nothing() {
         let failed = fault(put(&world.blobs, staging(1, 1), &bytes).await.unwrap_err());
         assert_eq!(failed.code, ErrorCode::StorageUnavailable, "{call:?}");
         assert!(!failed.message.contains("/data"), "{}", failed.message);
-        assert_eq!(world.blobs.usage(1), Usage::default(), "{call:?}");
+        assert_eq!(world.blobs.usage(1), QuotaUsage::default(), "{call:?}");
         assert_eq!(world.blobs.may_name(1, 1, &sha256(&bytes)), None);
     }
     world.blobs.clean_up().await.unwrap();
@@ -294,7 +294,7 @@ async fn what_comes_behind_a_piece_that_could_not_be_written_is_given_back() {
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     upload.write(&noise(1000, 2)).await.unwrap();
     let failed = fault(upload.finish().await.unwrap_err());
-    assert_eq!((failed.code, world.blobs.usage(1)), (ErrorCode::StorageUnavailable, Usage::default()));
+    assert_eq!((failed.code, world.blobs.usage(1)), (ErrorCode::StorageUnavailable, QuotaUsage::default()));
 }
 
 /// An upload that is given up, or whose future is dropped in the middle, leaves nothing.
@@ -305,7 +305,7 @@ async fn what_is_broken_off_leaves_nothing() {
         LocalStore::open(dir.path(), LocalOptions { free_floor_bytes: 0, ..LocalOptions::default() }).unwrap(),
     );
     let blobs = Blobs::over(store.clone(), Host::default()).unwrap();
-    let clean = || aside(dir.path()) == 0 && blobs.usage(1) == Usage::default();
+    let clean = || aside(dir.path()) == 0 && blobs.usage(1) == QuotaUsage::default();
     let mut upload = blobs.stage(staging(1, 1)).await.unwrap();
     upload.write(&noise(500_000, 1)).await.unwrap();
     assert_eq!(aside(dir.path()), 1);

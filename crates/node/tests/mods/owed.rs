@@ -2,7 +2,7 @@
 //! neither lose nor repeat it.
 
 use super::*;
-use rialto_node::Asked;
+use rialto_node::ProcessCheck;
 
 /// On a disk whose power can be cut.
 async fn over(disk: &FaultDisk) -> (Node, Network) {
@@ -42,7 +42,7 @@ async fn owing(network: &Network) -> (Stream, ModPort) {
 }
 
 /// What the port is asked next, which is the emit of this number.
-async fn next(port: &mut ModPort, n: u64) -> Asked {
+async fn next(port: &mut ModPort, n: u64) -> ProcessCheck {
     let asked = tokio::time::timeout(PATIENCE, port.next()).await.unwrap().unwrap();
     let question: Value = serde_json::from_str(&asked.line).unwrap();
     let event = &question["event"];

@@ -2,7 +2,7 @@
 
 use rialto_model::network::Preset;
 use rialto_node::identity::sha256;
-use rialto_node::{Caller, CreateNetwork, Network, Node, NodeConfig, Parts, verify};
+use rialto_node::{Caller, CreateNetwork, Network, Node, NodeConfig, NodeParts, verify};
 use rialto_store::disk::Disk;
 use rialto_store::disk::DiskFile as _;
 use rialto_store::disk::fault::FaultDisk;
@@ -62,7 +62,7 @@ pub(crate) async fn open_on(disk: &FaultDisk) -> (Node, Network) {
         ..LocalOptions::default()
     };
     let store = Arc::new(LocalStore::open_on(disk.clone(), "/data", options).unwrap());
-    with_network(Node::open_with(Parts::over(store)).await.unwrap()).await
+    with_network(Node::open_with(NodeParts::over(store)).await.unwrap()).await
 }
 
 async fn with_network(node: Node) -> (Node, Network) {

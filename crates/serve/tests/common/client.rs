@@ -11,7 +11,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// What the server said.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum TrackedBody {
     Event(Box<Value>),
     Ping,
     Close(u16, String),
@@ -80,17 +80,17 @@ impl Client {
     }
 
     /// What the server says next, its pings apart.
-    pub(crate) async fn next(&mut self) -> Said {
+    pub(crate) async fn next(&mut self) -> TrackedBody {
         loop {
             let said = self.heard().await;
-            if said != Said::Ping {
+            if said != TrackedBody::Ping {
                 return said;
             }
         }
     }
 
     /// What the server says next.
-    pub(crate) async fn heard(&mut self) -> Said {
+    pub(crate) async fn heard(&mut self) -> TrackedBody {
         loop {
             let (len, from) = match self.input.get(1) {
                 Some(126) if self.input.len() >= 4 => (u16::from_be_bytes([self.input[2], self.input[3]]).into(), 4),
@@ -102,19 +102,19 @@ impl Client {
             };
             if self.input.len() < from + len {
                 if !self.read().await {
-                    return Said::Gone;
+                    return TrackedBody::Gone;
                 }
                 continue;
             }
             let frame: Vec<u8> = self.input.drain(..from + len).collect();
             let data = &frame[from..];
             match frame[0] {
-                0x81 => return Said::Event(serde_json::from_slice(data).unwrap()),
+                0x81 => return TrackedBody::Event(serde_json::from_slice(data).unwrap()),
                 0x88 => {
                     let reason = String::from_utf8(data[2..].to_vec()).unwrap();
-                    return Said::Close(u16::from_be_bytes([data[0], data[1]]), reason);
+                    return TrackedBody::Close(u16::from_be_bytes([data[0], data[1]]), reason);
                 }
-                0x89 => return Said::Ping,
+                0x89 => return TrackedBody::Ping,
                 0x8A => {}
                 other => panic!("a frame that begins with {other:#x}: the bytes are out of step"),
             }
@@ -123,8 +123,10 @@ impl Client {
 
     pub(crate) async fn event(&mut self) -> Value {
         match self.next().await {
-            Said::Event(event) => *event,
-            end @ (Said::Ping | Said::Close(..) | Said::Gone) => panic!("an event was expected, not {end:?}"),
+            TrackedBody::Event(event) => *event,
+            end @ (TrackedBody::Ping | TrackedBody::Close(..) | TrackedBody::Gone) => {
+                panic!("an event was expected, not {end:?}")
+            }
         }
     }
 

@@ -5,7 +5,7 @@ pub(crate) mod client;
 
 use rialto_carrier::{Face, FaceState, HttpService, ListenerSettings};
 use rialto_model::network::Preset;
-use rialto_node::{CreateNetwork, Host, Node, Parts};
+use rialto_node::{CreateNetwork, Host, Node, NodeParts};
 use rialto_openagents::OpenAgents;
 use rialto_operator::Operator;
 use rialto_serve::Listener;
@@ -28,7 +28,7 @@ pub(crate) async fn server(connections_max: usize) -> Server {
 /// A server on another machine than this one, such as one whose clock is moved by hand.
 #[allow(dead_code, reason = "for the tests that move time")]
 pub(crate) async fn server_on(host: Host) -> Server {
-    let parts = Parts { host, ..Parts::over(Arc::new(MemoryStore::new())) };
+    let parts = NodeParts { host, ..NodeParts::over(Arc::new(MemoryStore::new())) };
     serve(Node::open_with(parts).await.unwrap(), 100).await
 }
 

@@ -6,7 +6,7 @@ use super::script::{ADDRESSES, MODS, Word};
 use super::steps::address;
 use super::{Net, World};
 use rialto_model::{ErrorCode, Event, Fault};
-use rialto_node::{Asked, Filter, ModPort, Query, View};
+use rialto_node::{Filter, ModPort, ProcessCheck, Query, View};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -18,7 +18,7 @@ pub(crate) struct Open {
     name: String,
     /// The member that is asked; none of a process.
     pub(crate) by: Option<usize>,
-    process: Option<Asked>,
+    process: Option<ProcessCheck>,
     event: Value,
     /// Words that were said, by anybody.
     said: usize,
@@ -97,7 +97,7 @@ impl World {
         &mut self,
         n: usize,
         by: Option<usize>,
-        process: Option<Asked>,
+        process: Option<ProcessCheck>,
         (ticket, since): (String, u64),
         check: Value,
     ) -> Result<(), Wrong> {
@@ -275,7 +275,7 @@ impl Net {
 }
 
 /// What a process is asked next, if anything.
-async fn next_of(desk: &mut Desk, name: &str) -> Option<Asked> {
+async fn next_of(desk: &mut Desk, name: &str) -> Option<ProcessCheck> {
     let (port, _) = desk.ports.get_mut(name)?;
     std::future::poll_fn(|cx| {
         let next = pin!(port.next());

@@ -7,7 +7,7 @@ use super::oracle::{Oracle, Wrong, wrong};
 use super::script::ADDRESSES;
 use super::{DIR, Net, Rot, World, rules};
 use rialto_model::network::{Delivery, Policy, Preset};
-use rialto_node::{AdminOp, CreateNetwork, Node, Parts};
+use rialto_node::{AdminOp, CreateNetwork, Node, NodeParts};
 use rialto_store::disk::{Disk, DiskFile as _};
 use rialto_store::{LocalOptions, LocalStore, Store as _, StoreError};
 use serde_json::json;
@@ -98,7 +98,7 @@ impl World {
         };
         self.store = Some(store.clone());
         let (host, snapshot_bytes) = (self.host.clone(), self.script.snapshot_bytes);
-        let parts = Parts { host, snapshot_bytes, index: self.search_index()?, ..Parts::over(store) };
+        let parts = NodeParts { host, snapshot_bytes, index: self.search_index()?, ..NodeParts::over(store) };
         match Node::open_with(parts).await {
             Ok(node) => self.node = Some(node),
             Err(error) if self.rot.is_some() => {

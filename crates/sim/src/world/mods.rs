@@ -6,7 +6,7 @@ use super::oracle::{Input, Mode, ServedMod, Wrong, wrong};
 use super::script::{DEADLINES_MS, MODS, Mods, PATTERNS, Terms};
 use rialto_model::view::{AdminOutcome, ModKind};
 use rialto_node::AdminOp;
-use rialto_node::mods::manage::Patch;
+use rialto_node::mods::manage::ModPatch;
 use rialto_node::mods::{self, ModConfig, OnError};
 use serde_json::{Value, json};
 
@@ -56,7 +56,8 @@ impl World {
                 let Some(known) = self.nets[n].oracle.settled_mod(MODS[which % 5].0) else { return Ok(()) };
                 let deadline_ms = DEADLINES_MS[deadline % 3];
                 let on_error = if rejects { OnError::Reject } else { OnError::Skip };
-                let patch = Patch { deadline_ms: Some(deadline_ms), on_error: Some(on_error), ..Patch::default() };
+                let patch =
+                    ModPatch { deadline_ms: Some(deadline_ms), on_error: Some(on_error), ..ModPatch::default() };
                 let done = self.operate(n, AdminOp::ChangeMod(known.name.clone(), patch)).await?;
                 let changed = ServedMod { deadline_ms, rejects, ..known };
                 done.into_iter().for_each(|_| self.nets[n].oracle.mod_loaded(changed.clone()));

@@ -3,7 +3,7 @@
 use crate::{flips, turn};
 use rialto_sim::harness::{Chance, seed};
 use rialto_store::StoreError;
-use rialto_store::search::{Doc, Query, SearchIndex, Viewer};
+use rialto_store::search::{Doc, SearchIndex, SearchQuery, SearchViewer};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -30,9 +30,9 @@ fn feed(index: &SearchIndex) {
 }
 
 fn answers(index: &SearchIndex) -> Vec<Vec<u64>> {
-    let viewer = Viewer { operator: true, ..Viewer::default() };
+    let viewer = SearchViewer { operator: true, ..SearchViewer::default() };
     let ask = |text: &str| {
-        let query = Query { network: 1, text, after: None, before: None, limit: 200, oldest_first: false };
+        let query = SearchQuery { network: 1, text, after: None, before: None, limit: 200, oldest_first: false };
         index.query(&query, &viewer).unwrap().seqs
     };
     WORDS.into_iter().map(ask).collect()

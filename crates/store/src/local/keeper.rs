@@ -19,27 +19,27 @@ const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// The keeper's thread and its bell.
 #[derive(Debug)]
 pub(crate) struct Keeper<D: Disk> {
-    bell: Arc<Bell<D>>,
+    bell: Arc<KeeperBell<D>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Wakes the keeper; clones go to the logs' threads.
 #[derive(Debug)]
-pub(crate) struct Bell<D: Disk> {
-    state: Mutex<State<D>>,
+pub(crate) struct KeeperBell<D: Disk> {
+    state: Mutex<KeeperState<D>>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct State<D: Disk> {
+struct KeeperState<D: Disk> {
     logs: BTreeMap<Class, Arc<LogView<D>>>,
     due: bool,
     stop: bool,
     last_error: Option<String>,
 }
 
-impl<D: Disk> Bell<D> {
-    fn lock(&self) -> MutexGuard<'_, State<D>> {
+impl<D: Disk> KeeperBell<D> {
+    fn lock(&self) -> MutexGuard<'_, KeeperState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -53,8 +53,8 @@ impl<D: Disk> Bell<D> {
 impl<D: Disk> Keeper<D> {
     /// Starts the thread, unless the store is driven by hand.
     pub(crate) fn start(dir: &Path, manual: bool) -> Result<Self, StoreError> {
-        let state = State { logs: BTreeMap::new(), due: false, stop: false, last_error: None };
-        let bell = Arc::new(Bell { state: Mutex::new(state), wake: Condvar::new() });
+        let state = KeeperState { logs: BTreeMap::new(), due: false, stop: false, last_error: None };
+        let bell = Arc::new(KeeperBell { state: Mutex::new(state), wake: Condvar::new() });
         if manual {
             return Ok(Self { bell, thread: Mutex::new(None) });
         }
@@ -64,7 +64,7 @@ impl<D: Disk> Keeper<D> {
         Ok(Self { bell, thread: Mutex::new(Some(thread)) })
     }
 
-    pub(crate) fn bell(&self) -> Arc<Bell<D>> {
+    pub(crate) fn bell(&self) -> Arc<KeeperBell<D>> {
         Arc::clone(&self.bell)
     }
 
@@ -88,10 +88,10 @@ impl<D: Disk> Keeper<D> {
     }
 }
 
-fn run<D: Disk>(bell: &Bell<D>) {
+fn run<D: Disk>(bell: &KeeperBell<D>) {
     loop {
         let state = bell.lock();
-        let waits = |state: &mut State<D>| !state.due && !state.stop;
+        let waits = |state: &mut KeeperState<D>| !state.due && !state.stop;
         let (mut state, _) =
             bell.wake.wait_timeout_while(state, NOTE_EVERY, waits).unwrap_or_else(PoisonError::into_inner);
         if state.stop {

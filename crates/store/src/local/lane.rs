@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::options::Limits;
+use super::options::QueueLimits;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::log::view::LogView;
-use crate::log::{Log, Waiting};
+use crate::log::{Log, WaitingBatch};
 use crate::record::{Batch, Lsn};
 use crate::store::{Committed, Done, Flush, Rejected};
 
@@ -24,8 +24,8 @@ const REST_AFTER: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) struct Lane<D: Disk> {
     pub(crate) view: Arc<LogView<D>>,
-    queue: Arc<Queue>,
-    limits: Limits,
+    queue: Arc<LaneQueue>,
+    limits: QueueLimits,
     driver: Mutex<Option<Driver<D>>>,
 }
 
@@ -37,14 +37,14 @@ enum Driver<D: Disk> {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
+struct LaneQueue {
+    state: Mutex<LaneState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<(Waiting, Done)>,
+struct LaneState {
+    waiting: VecDeque<(WaitingBatch, Done)>,
     bytes: usize,
     reopen: Vec<(u32, Sender<Result<(), StoreError>>)>,
     closing: Option<Sender<Result<(), StoreError>>>,
@@ -52,7 +52,7 @@ struct State {
     broken: Option<String>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for LaneState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
             .field("waiting", &self.waiting.len())
@@ -61,16 +61,20 @@ impl std::fmt::Debug for State {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LaneQueue {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<D: Disk> Lane<D> {
     /// Starts the thread of a log. `upkeep` is called when files need care.
-    pub(crate) fn start(log: Log<D>, limits: Limits, upkeep: impl Fn() + Send + 'static) -> Result<Self, StoreError> {
-        let (view, queue) = (log.view(), Arc::new(Queue::default()));
+    pub(crate) fn start(
+        log: Log<D>,
+        limits: QueueLimits,
+        upkeep: impl Fn() + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (view, queue) = (log.view(), Arc::new(LaneQueue::default()));
         let (work, name) = (Arc::clone(&queue), format!("log-{}", view.class));
         let dir = view.dir.clone();
         let thread = thread::Builder::new().name(name).spawn(move || run(Runner::new(log), &work, limits, &upkeep));
@@ -79,8 +83,8 @@ impl<D: Disk> Lane<D> {
     }
 
     /// A log without a thread: `pump` empties its queue.
-    pub(crate) fn manual(log: Log<D>, limits: Limits) -> Self {
-        let (view, queue) = (log.view(), Arc::new(Queue::default()));
+    pub(crate) fn manual(log: Log<D>, limits: QueueLimits) -> Self {
+        let (view, queue) = (log.view(), Arc::new(LaneQueue::default()));
         let driver = Driver::Caller(Box::new(Runner::new(log)));
         Self { view, queue, limits, driver: Mutex::new(Some(driver)) }
     }
@@ -89,7 +93,7 @@ impl<D: Disk> Lane<D> {
     pub(crate) fn pump(&self) -> Result<usize, StoreError> {
         let mut driver = self.lock_driver();
         let Some(Driver::Caller(runner)) = &mut *driver else { return Ok(0) };
-        let Turn::Worked(batches) = runner.turn(&self.queue, self.limits) else { return Ok(0) };
+        let LaneTurn::Worked(batches) = runner.turn(&self.queue, self.limits) else { return Ok(0) };
         if runner.log.wants_upkeep() {
             self.view.tidy()?;
         }
@@ -101,7 +105,7 @@ impl<D: Disk> Lane<D> {
     }
 
     /// Queues a batch, or gives it back.
-    pub(crate) fn append(&self, waiting: Waiting, done: Done) -> Result<(), Box<Rejected>> {
+    pub(crate) fn append(&self, waiting: WaitingBatch, done: Done) -> Result<(), Box<Rejected>> {
         let size = waiting.batch.bytes();
         let mut state = self.queue.lock();
         let full = state.waiting.len() >= self.limits.batches
@@ -128,7 +132,7 @@ impl<D: Disk> Lane<D> {
             return Ok(());
         }
         let (tell, told) = channel();
-        let waiting = Waiting::new(Batch::new(0), u64::MAX, Flush::Sync);
+        let waiting = WaitingBatch::new(Batch::new(0), u64::MAX, Flush::Sync);
         let done = Box::new(move |result: Result<Committed, StoreError>| {
             let _ = tell.send(result.map(|_| ()));
         });
@@ -149,7 +153,7 @@ impl<D: Disk> Lane<D> {
     /// before: they are refused.
     pub(crate) fn reopen(&self, network: u32) -> Result<(), StoreError> {
         let (answer, answered) = channel();
-        let stale: Vec<(Waiting, Done)> = {
+        let stale: Vec<(WaitingBatch, Done)> = {
             let mut state = self.queue.lock();
             if state.closed {
                 return Err(StoreError::Closed);
@@ -190,7 +194,7 @@ impl<D: Disk> Lane<D> {
                 result
             }
             Driver::Caller(mut runner) => {
-                while !matches!(runner.turn(&self.queue, self.limits), Turn::Closed) {}
+                while !matches!(runner.turn(&self.queue, self.limits), LaneTurn::Closed) {}
                 answered.recv().unwrap_or(Err(StoreError::Closed))
             }
         }
@@ -200,12 +204,12 @@ impl<D: Disk> Lane<D> {
 /// The log and the group in hand.
 struct Runner<D: Disk> {
     log: Log<D>,
-    group: Vec<Waiting>,
+    group: Vec<WaitingBatch>,
     dones: Vec<Done>,
 }
 
 /// What a turn did.
-enum Turn {
+enum LaneTurn {
     /// Committed so many batches.
     Worked(usize),
     /// Closed the log: the last turn.
@@ -224,7 +228,7 @@ impl<D: Disk> Runner<D> {
     }
 
     /// Takes what waits and does it.
-    fn turn(&mut self, queue: &Queue, limits: Limits) -> Turn {
+    fn turn(&mut self, queue: &LaneQueue, limits: QueueLimits) -> LaneTurn {
         let mut state = queue.lock();
         let reopen = std::mem::take(&mut state.reopen);
         drain(&mut state, limits.group_bytes, &mut self.group, &mut self.dones);
@@ -247,7 +251,7 @@ impl<D: Disk> Runner<D> {
         }
         if let Some(answer) = closing {
             let _ = answer.send(self.log.close());
-            return Turn::Closed;
+            return LaneTurn::Closed;
         }
         let was_broken = self.log.broken().is_some();
         self.log.commit(&mut self.group);
@@ -262,11 +266,11 @@ impl<D: Disk> Runner<D> {
                 tracing::error!("a completion panicked; the log goes on");
             }
         }
-        Turn::Worked(batches)
+        LaneTurn::Worked(batches)
     }
 }
 
-fn run<D: Disk>(mut runner: Runner<D>, queue: &Queue, limits: Limits, upkeep: &dyn Fn()) {
+fn run<D: Disk>(mut runner: Runner<D>, queue: &LaneQueue, limits: QueueLimits, upkeep: &dyn Fn()) {
     let mut rested = true;
     loop {
         if !wait(queue, (!rested).then_some(REST_AFTER)) {
@@ -274,7 +278,7 @@ fn run<D: Disk>(mut runner: Runner<D>, queue: &Queue, limits: Limits, upkeep: &d
             rested = true;
             continue;
         }
-        if matches!(runner.turn(queue, limits), Turn::Closed) {
+        if matches!(runner.turn(queue, limits), LaneTurn::Closed) {
             return;
         }
         rested = false;
@@ -285,7 +289,7 @@ fn run<D: Disk>(mut runner: Runner<D>, queue: &Queue, limits: Limits, upkeep: &d
 }
 
 /// Waits until there is something to do; `false` if there was nothing for so long.
-fn wait(queue: &Queue, at_most: Option<Duration>) -> bool {
+fn wait(queue: &LaneQueue, at_most: Option<Duration>) -> bool {
     let mut state = queue.lock();
     while state.waiting.is_empty() && state.reopen.is_empty() && state.closing.is_none() {
         let Some(at_most) = at_most else {
@@ -302,7 +306,7 @@ fn wait(queue: &Queue, at_most: Option<Duration>) -> bool {
 }
 
 /// Takes what waits, in order, up to a number of bytes but at least one batch.
-fn drain(state: &mut State, group_bytes: usize, group: &mut Vec<Waiting>, dones: &mut Vec<Done>) {
+fn drain(state: &mut LaneState, group_bytes: usize, group: &mut Vec<WaitingBatch>, dones: &mut Vec<Done>) {
     let mut bytes = 0;
     while let Some((next, _)) = state.waiting.front() {
         let size = next.batch.bytes();

@@ -27,7 +27,7 @@ use crate::class::Class;
 use crate::disk::{self, Disk, RealDisk};
 use crate::error::{At as _, Damage, StoreError};
 use crate::log::upkeep::Need;
-use crate::log::{Log, LogOptions, Opened, Waiting};
+use crate::log::{Log, LogOptions, OpenedLog, WaitingBatch};
 use crate::record::{Batch, Lsn};
 use crate::snapshot::Snapshots;
 use crate::store::{
@@ -169,7 +169,7 @@ impl<D: Disk> LocalStore<D> {
             direct: self.options.direct,
         };
         let dir = self.dir.join("log").join(class.name());
-        let Opened { log, notes } = Log::open(self.disk.clone(), &dir, class, options, Arc::clone(&self.budget))?;
+        let OpenedLog { log, notes } = Log::open(self.disk.clone(), &dir, class, options, Arc::clone(&self.budget))?;
         self.note(notes);
         let lane = if self.options.manual {
             Lane::manual(log, self.options.limits())
@@ -216,7 +216,7 @@ impl<D: Disk> Store for LocalStore<D> {
 
     fn append(&self, class: Class, epoch: u64, flush: Flush, batch: Batch, done: Done) -> Result<(), Box<Rejected>> {
         match self.lane_or_new(class) {
-            Ok(lane) => lane.append(Waiting::new(batch, epoch, flush), done),
+            Ok(lane) => lane.append(WaitingBatch::new(batch, epoch, flush), done),
             Err(error) => Err(Box::new(Rejected { error, batch, done })),
         }
     }

@@ -44,14 +44,14 @@ impl Default for LocalOptions {
 
 /// Limits of a log's queue.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct QueueLimits {
     pub(crate) batches: usize,
     pub(crate) bytes: usize,
     pub(crate) group_bytes: usize,
 }
 
 impl LocalOptions {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { batches: self.queue_batches.max(1), bytes: self.queue_bytes, group_bytes: self.group_bytes }
+    pub(crate) fn limits(&self) -> QueueLimits {
+        QueueLimits { batches: self.queue_batches.max(1), bytes: self.queue_bytes, group_bytes: self.group_bytes }
     }
 }

@@ -103,7 +103,7 @@ impl World {
         self.log = Some(opened.expect("opens after whatever happened").log);
     }
 
-    fn open(&mut self) -> Result<Opened<FaultDisk>, StoreError> {
+    fn open(&mut self) -> Result<OpenedLog<FaultDisk>, StoreError> {
         self.lives += 1;
         self.stays = false;
         let options = LogOptions {
@@ -141,7 +141,7 @@ impl World {
             }
             bodies.push(of_batch);
             let flush = if *sync { Flush::Sync } else { Flush::Os };
-            group.push(Waiting::new(batch, 1, flush));
+            group.push(WaitingBatch::new(batch, 1, flush));
         }
         let before = self.log().view.read_inner().open.last_lsn;
         self.log().commit(&mut group);

@@ -12,7 +12,7 @@ const PIECES_MAX: usize = 32;
 
 /// The records of one group, where they lie in the segment, and the memory they are in.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct FreshGroup {
     pub(crate) memory: Vec<u8>,
     /// Where in the memory they begin.
     pub(crate) from: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Piece {
     pub(crate) at: u64,
 }
 
-impl Piece {
+impl FreshGroup {
     pub(crate) fn records(&self) -> &[u8] {
         self.memory.get(self.from..self.from + self.len).unwrap_or_default()
     }
@@ -36,13 +36,13 @@ impl Piece {
 /// The last groups of the log, without a hole between those of one segment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fresh {
-    pieces: VecDeque<Arc<Piece>>,
+    pieces: VecDeque<Arc<FreshGroup>>,
     bytes: usize,
 }
 
 impl Fresh {
     /// Adds the newest group; gives memory that nobody needs any more, to be used again.
-    pub(crate) fn push(&mut self, piece: Piece) -> Vec<Vec<u8>> {
+    pub(crate) fn push(&mut self, piece: FreshGroup) -> Vec<Vec<u8>> {
         if self.pieces.back().is_some_and(|last| last.segment == piece.segment && last.end() != piece.at) {
             self.clear();
         }
@@ -110,12 +110,12 @@ impl Fresh {
 mod tests {
     use super::*;
 
-    fn piece(at: u64, bytes: &[u8]) -> Piece {
+    fn piece(at: u64, bytes: &[u8]) -> FreshGroup {
         piece_of(1, at, bytes)
     }
 
-    fn piece_of(segment: u64, at: u64, bytes: &[u8]) -> Piece {
-        Piece { memory: [b"tail", bytes, b"zeros"].concat(), from: 4, len: bytes.len(), segment, at }
+    fn piece_of(segment: u64, at: u64, bytes: &[u8]) -> FreshGroup {
+        FreshGroup { memory: [b"tail", bytes, b"zeros"].concat(), from: 4, len: bytes.len(), segment, at }
     }
 
     #[test]

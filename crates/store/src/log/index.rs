@@ -14,7 +14,7 @@ const EVERY_BYTES: u32 = 16 << 10;
 
 /// What a segment holds of one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct NetworkSpan {
     /// First event's seq; 0 with `events == 0`.
     pub(crate) first_seq: u64,
     /// Last event's seq.
@@ -29,18 +29,18 @@ pub(crate) struct Span {
     pub(crate) last_lsn: Lsn,
 }
 
-impl Span {
+impl NetworkSpan {
     pub(crate) fn has(&self, seq: u64) -> bool {
         self.events > 0 && (self.first_seq..=self.last_seq).contains(&seq)
     }
 }
 
 /// What a segment holds of each network, by number.
-pub(crate) type Spans = Vec<(u32, Span)>;
+pub(crate) type Spans = Vec<(u32, NetworkSpan)>;
 
 /// A key of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct EventKey {
     pub(crate) key: u64,
     pub(crate) network: u32,
     pub(crate) seq: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Key {
 
 /// Place of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct EventLocation {
     pub(crate) network: u32,
     pub(crate) seq: u64,
     pub(crate) offset: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 struct Entry {
-    span: Span,
+    span: NetworkSpan,
     places: Vec<(u64, u32)>,
     since: u32,
 }
@@ -67,7 +67,7 @@ pub(crate) struct MemIndex {
     networks: BTreeMap<u32, Entry>,
     keys: HashMap<u64, (u32, u64), BuildHasherDefault<KeyHasher>>,
     /// Keys met more than once.
-    again: Vec<Key>,
+    again: Vec<EventKey>,
 }
 
 impl MemIndex {
@@ -75,7 +75,7 @@ impl MemIndex {
     pub(crate) fn add(&mut self, record: &RecordRef<'_>, offset: u32) {
         let &RecordRef { lsn, network, seq, kind, key, .. } = record;
         let entry = self.networks.entry(network).or_insert_with(|| Entry {
-            span: Span { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn: lsn, last_lsn: lsn },
+            span: NetworkSpan { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn: lsn, last_lsn: lsn },
             places: Vec::new(),
             since: 0,
         });
@@ -102,14 +102,14 @@ impl MemIndex {
         if key != 0
             && let Some((network, seq)) = self.keys.insert(key, (network, seq))
         {
-            self.again.push(Key { key, network, seq });
+            self.again.push(EventKey { key, network, seq });
         }
     }
 
     /// Takes in that records of a network are lost, so that nobody takes their absence for an end.
     pub(crate) fn lose(&mut self, network: u32, first_lsn: Lsn, last_lsn: Lsn) {
         let entry = self.networks.entry(network).or_insert_with(|| Entry {
-            span: Span { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn },
+            span: NetworkSpan { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn },
             places: Vec::new(),
             since: 0,
         });
@@ -117,12 +117,12 @@ impl MemIndex {
     }
 
     /// Span of one network.
-    pub(crate) fn span(&self, network: u32) -> Option<Span> {
+    pub(crate) fn span(&self, network: u32) -> Option<NetworkSpan> {
         self.networks.get(&network).map(|entry| entry.span)
     }
 
     /// Spans of all networks, by number.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = (u32, Span)> + '_ {
+    pub(crate) fn spans(&self) -> impl Iterator<Item = (u32, NetworkSpan)> + '_ {
         self.networks.iter().map(|(network, entry)| (*network, entry.span))
     }
 
@@ -144,22 +144,22 @@ impl MemIndex {
     }
 
     /// All places, sorted.
-    pub(crate) fn sorted_places(&self) -> Vec<Place> {
+    pub(crate) fn sorted_places(&self) -> Vec<EventLocation> {
         let of = |(network, entry): (&u32, &Entry)| {
             let network = *network;
             entry
                 .places
                 .iter()
-                .map(move |(seq, offset)| Place { network, seq: *seq, offset: *offset })
+                .map(move |(seq, offset)| EventLocation { network, seq: *seq, offset: *offset })
                 .collect::<Vec<_>>()
         };
         self.networks.iter().flat_map(of).collect()
     }
 
     /// All keys, sorted.
-    pub(crate) fn sorted_keys(&self) -> Vec<Key> {
-        let newest = self.keys.iter().map(|(key, (network, seq))| Key { key: *key, network: *network, seq: *seq });
-        let mut keys: Vec<Key> = newest.chain(self.again.iter().copied()).collect();
+    pub(crate) fn sorted_keys(&self) -> Vec<EventKey> {
+        let newest = self.keys.iter().map(|(key, (network, seq))| EventKey { key: *key, network: *network, seq: *seq });
+        let mut keys: Vec<EventKey> = newest.chain(self.again.iter().copied()).collect();
         keys.sort_unstable();
         keys
     }

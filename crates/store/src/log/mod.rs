@@ -50,14 +50,14 @@ use self::control::Control;
 use self::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, Stamp};
 use self::index::MemIndex;
 use self::segment::{Segment, segment_path};
-use self::view::{LogView, Open, Spare};
-use self::writer::{Place, Writer};
+use self::view::{LogView, OpenSegment, Spare};
+use self::writer::{WritePosition, Writer};
 use crate::disk::{Disk, DiskFile as _};
 use crate::error::{At as _, StoreError};
 use crate::record::{BATCH_BYTES_MAX, Batch, Lsn};
 use crate::store::{Committed, Flush};
 
-pub(crate) use self::open::Opened;
+pub(crate) use self::open::OpenedLog;
 
 /// A log with less room than this takes no batches again after a refusal.
 const ROOM_MIN: u64 = 64 << 10;
@@ -80,7 +80,7 @@ pub(crate) struct LogOptions {
 
 /// One batch waiting to be written, and what became of it.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBatch {
     pub(crate) batch: Batch,
     pub(crate) epoch: u64,
     pub(crate) flush: Flush,
@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
     pub(crate) segment: u64,
 }
 
-impl Waiting {
+impl WaitingBatch {
     pub(crate) fn new(batch: Batch, epoch: u64, flush: Flush) -> Self {
         Self { batch, epoch, flush, outcome: None, segment: 0 }
     }
@@ -130,8 +130,8 @@ impl<D: Disk> Log<D> {
     }
 
     /// Writes a group, flushes it if any of it asks for that, and tells each batch what became of it.
-    pub(crate) fn commit(&mut self, group: &mut [Waiting]) {
-        let not_refused = |w: &Waiting| !w.batch.is_empty() && !self.failed.contains(&w.batch.network());
+    pub(crate) fn commit(&mut self, group: &mut [WaitingBatch]) {
+        let not_refused = |w: &WaitingBatch| !w.batch.is_empty() && !self.failed.contains(&w.batch.network());
         if self.broken.is_some() && group.iter().any(not_refused) {
             // It was a batch of others that failed, or a flush in the background: the disk may be whole again.
             if let Err(error) = self.reopen() {
@@ -141,7 +141,8 @@ impl<D: Disk> Log<D> {
         for waiting in group.iter_mut() {
             waiting.outcome = self.refuse(waiting);
         }
-        let asks_flush = |waiting: &Waiting| waiting.flush == Flush::Sync && matches!(waiting.outcome, Some(Ok(_)));
+        let asks_flush =
+            |waiting: &WaitingBatch| waiting.flush == Flush::Sync && matches!(waiting.outcome, Some(Ok(_)));
         let written = if group.iter().any(|waiting| waiting.outcome.is_none()) {
             match self.check_room(group) {
                 Ok(()) => self.write_group(group),
@@ -163,7 +164,7 @@ impl<D: Disk> Log<D> {
             }
         }
         // A batch of an older epoch is nobody's predecessor.
-        let failed = |w: &&Waiting| {
+        let failed = |w: &&WaitingBatch| {
             matches!(&w.outcome, Some(Err(e)) if !matches!(e, StoreError::Fenced { .. })) && !w.batch.is_empty()
         };
         self.failed.extend(group.iter().filter(failed).map(|waiting| waiting.batch.network()));
@@ -182,7 +183,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Why a batch must not be written, if so; an empty one needs no writing.
-    fn refuse(&mut self, waiting: &Waiting) -> Option<Result<(Lsn, Lsn), StoreError>> {
+    fn refuse(&mut self, waiting: &WaitingBatch) -> Option<Result<(Lsn, Lsn), StoreError>> {
         if let Some(broken) = &self.broken {
             return Some(Err(StoreError::Unavailable { cause: broken.to_string() }));
         }
@@ -203,7 +204,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Checks the free-space floor, and the budget if the group needs a new segment; nothing is written yet.
-    fn check_room(&self, group: &[Waiting]) -> Result<(), StoreError> {
+    fn check_room(&self, group: &[WaitingBatch]) -> Result<(), StoreError> {
         self.room_for(group.iter().filter(|w| w.outcome.is_none()).map(|w| w.batch.bytes() as u64).sum())
     }
 
@@ -230,7 +231,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Writes what is not refused. The flag of an error says whether the log is broken by it.
-    fn write_group(&mut self, group: &mut [Waiting]) -> Result<(), (StoreError, bool)> {
+    fn write_group(&mut self, group: &mut [WaitingBatch]) -> Result<(), (StoreError, bool)> {
         let fatal = |error| (error, true);
         // An empty batch that asks for a flush wants what came before it flushed.
         let mut sync = group.iter().any(|w| w.flush == Flush::Sync && matches!(w.outcome, Some(Ok(_))));
@@ -320,10 +321,13 @@ impl<D: Disk> Log<D> {
         let (file, capacity) = (Arc::new(file), spare.capacity);
         let start = SEGMENT_HEAD as u64;
         let end = start + contents.len() as u64;
-        let mut writer =
-            self.view.writer(&head, Arc::clone(&file), Place { capacity, end, written: spare.written.max(end) })?;
+        let mut writer = self.view.writer(
+            &head,
+            Arc::clone(&file),
+            WritePosition { capacity, end, written: spare.written.max(end) },
+        )?;
         std::mem::swap(writer.buffers(), self.writer.buffers());
-        let open = Open {
+        let open = OpenSegment {
             head,
             file: Arc::clone(&file),
             index: MemIndex::default(),
@@ -433,7 +437,12 @@ impl<D: Disk> Log<D> {
 
 impl<D: Disk> LogView<D> {
     /// What writes to the end of a segment.
-    fn writer(&self, head: &SegmentHead, file: Arc<D::File>, place: Place) -> Result<Writer<D::File>, StoreError> {
+    fn writer(
+        &self,
+        head: &SegmentHead,
+        file: Arc<D::File>,
+        place: WritePosition,
+    ) -> Result<Writer<D::File>, StoreError> {
         let path = segment_path(&self.dir, head.number);
         let direct = if self.direct { self.disk.open_direct(&path).at("open", &path)? } else { None };
         if direct.is_some() {
@@ -446,7 +455,7 @@ impl<D: Disk> LogView<D> {
     }
 
     /// Makes the open segment a sealed one that ends at `end`, and `next` the open one.
-    fn seal_and_open(&self, next: Open<D>, end: u64, last_lsn: Lsn) {
+    fn seal_and_open(&self, next: OpenSegment<D>, end: u64, last_lsn: Lsn) {
         let mut inner = self.write_inner();
         let full = inner.open.end == end;
         let old = std::mem::replace(&mut inner.open, next);
@@ -506,7 +515,7 @@ fn generation(seed: u64, number: u64, made: u64) -> u64 {
     index::mix(index::mix(seed ^ number).wrapping_add(made))
 }
 
-impl Waiting {
+impl WaitingBatch {
     /// What to tell the sender; gives the buffer back.
     pub(crate) fn finish(self) -> Result<Committed, StoreError> {
         let (first_lsn, last_lsn) = self.outcome.unwrap_or(Err(StoreError::Closed))?;

@@ -13,11 +13,11 @@ use super::format::{SEGMENT_HEAD, Seed, SegmentHead, mend_head};
 use super::fresh::Fresh;
 use super::gap::Gap;
 use super::overwrite;
-use super::recover::{self, Scan};
+use super::recover::{self, RecoveryScan};
 use super::segment::{Segment, segment_path, sidecar_path};
-use super::view::{Inner, LogView, Open, Spare};
+use super::view::{Inner, LogView, OpenSegment, Spare};
 use super::writeoff::{self, keep_aside, keep_tail};
-use super::writer::Place;
+use super::writer::WritePosition;
 use super::{Log, LogOptions, generation, write_head};
 use crate::budget::Budget;
 use crate::class::Class;
@@ -30,7 +30,7 @@ const SPARES_KEPT: usize = 2;
 
 /// An open log, and what was found and repaired on the way.
 #[derive(Debug)]
-pub(crate) struct Opened<D: Disk> {
+pub(crate) struct OpenedLog<D: Disk> {
     pub(crate) log: Log<D>,
     pub(crate) notes: Vec<Damage>,
 }
@@ -53,7 +53,7 @@ impl<D: Disk> Log<D> {
         class: Class,
         options: LogOptions,
         budget: Arc<Budget>,
-    ) -> Result<Opened<D>, StoreError> {
+    ) -> Result<OpenedLog<D>, StoreError> {
         disk.create_dir_all(dir).at("create", dir)?;
         overwrite::finish(&disk, dir)?;
         let mut opening = Opening { disk, dir: dir.to_path_buf(), class, options, notes: Vec::new() };
@@ -83,7 +83,7 @@ type Sealed<D> = Vec<Arc<Segment<D>>>;
 
 /// A segment that should be there.
 #[derive(Debug)]
-struct Head {
+struct ExpectedSegment {
     head: SegmentHead,
     /// Length of the file.
     len: u64,
@@ -200,7 +200,7 @@ impl<D: Disk> Opening<D> {
     }
 
     /// The header of every segment that should be there, checked against its neighbours.
-    fn heads(&mut self, files: &Files, control: &Control) -> Result<Vec<Head>, StoreError> {
+    fn heads(&mut self, files: &Files, control: &Control) -> Result<Vec<ExpectedSegment>, StoreError> {
         let lens: BTreeMap<u64, u64> = files.segments.iter().copied().collect();
         let there = |end: Option<(&u64, &u64)>| end.map(|(number, _)| *number);
         let (first, last) = (there(lens.first_key_value()), there(lens.last_key_value()));
@@ -208,7 +208,7 @@ impl<D: Disk> Opening<D> {
         let known = control.newest > 0;
         let oldest = first.unwrap_or(u64::MAX).min(if known { control.oldest.max(1) } else { u64::MAX });
         let newest = last.unwrap_or(0).max(control.newest).max(1);
-        let mut heads: Vec<Head> = Vec::new();
+        let mut heads: Vec<ExpectedSegment> = Vec::new();
         for number in oldest.min(newest)..=newest {
             let path = segment_path(&self.dir, number);
             let read = match lens.get(&number) {
@@ -224,13 +224,13 @@ impl<D: Disk> Opening<D> {
                 read => read,
             };
             heads.push(match read {
-                Ok((head, len)) => Head { head, len, lost: None },
+                Ok((head, len)) => ExpectedSegment { head, len, lost: None },
                 Err((offset, what)) => {
                     let len = lens.get(&number).copied().unwrap_or(0);
                     let kept = if len > 0 { keep_aside(&self.disk, &self.dir, number, offset).ok() } else { None };
                     let damage = Damage { file: path, offset, what: what.to_owned(), kept };
                     self.note(damage.clone());
-                    Head { head: self.lost_head(number), len, lost: Some(damage) }
+                    ExpectedSegment { head: self.lost_head(number), len, lost: Some(damage) }
                 }
             });
         }
@@ -267,10 +267,10 @@ impl<D: Disk> Opening<D> {
     }
 
     /// The segments before the open one, with what is known to have been in each. Gives also the first LSN behind them.
-    fn sealed(&mut self, heads: &[Head], control: &Control) -> Result<(Sealed<D>, Lsn), StoreError> {
+    fn sealed(&mut self, heads: &[ExpectedSegment], control: &Control) -> Result<(Sealed<D>, Lsn), StoreError> {
         let mut sealed = Vec::with_capacity(heads.len());
         let mut next_lsn = 1;
-        for (at, Head { head, len, lost }) in heads.iter().enumerate() {
+        for (at, ExpectedSegment { head, len, lost }) in heads.iter().enumerate() {
             let next = heads.get(at + 1);
             let known = next.filter(|next| next.lost.is_none()).map(|next| next.head);
             if next.is_none() && lost.is_none() {
@@ -305,11 +305,13 @@ impl<D: Disk> Opening<D> {
         Ok((sealed, next_lsn))
     }
 
-    fn finish(mut self, files: Files, control: Control, budget: Arc<Budget>) -> Result<Opened<D>, StoreError> {
+    fn finish(mut self, files: Files, control: Control, budget: Arc<Budget>) -> Result<OpenedLog<D>, StoreError> {
         let mut heads = self.heads(&files, &control)?;
         let (written_off, damage) = writeoff::load(&self.disk, &self.dir)?;
         damage.into_iter().for_each(|damage| self.note(damage));
-        for Head { head, .. } in heads.iter().filter(|h| h.head.emptied && files.sidecars.contains(&h.head.number)) {
+        for ExpectedSegment { head, .. } in
+            heads.iter().filter(|h| h.head.emptied && files.sidecars.contains(&h.head.number))
+        {
             // A crash came before it was gone.
             let path = sidecar_path(&self.dir, head.number);
             self.disk.remove(&path).at("remove", &path)?;
@@ -319,7 +321,7 @@ impl<D: Disk> Opening<D> {
         if sealed.len() == heads.len() {
             // The segment that took records last is lost: another one goes on.
             let (head, len) = self.new_segment(&budget, newest + 1, next_lsn)?;
-            heads.push(Head { head, len, lost: None });
+            heads.push(ExpectedSegment { head, len, lost: None });
         }
         let Some((head, len)) = heads.last().map(|head| (head.head, head.len)) else {
             return Err(StoreError::damaged(&self.dir, 0, "log has no segment"));
@@ -333,7 +335,7 @@ impl<D: Disk> Opening<D> {
         let spares_made = files.spares.iter().filter_map(|spare| spare_number(&spare.path)).max().unwrap_or(0);
         let inner = Inner {
             sealed: Arc::new(sealed),
-            open: Open {
+            open: OpenSegment {
                 head,
                 file: Arc::clone(&file),
                 index: scan.index,
@@ -352,7 +354,7 @@ impl<D: Disk> Opening<D> {
         };
         let view = LogView::new(self.disk, self.dir, self.class, budget, inner, self.options.direct);
         let view = Arc::new(view);
-        let place = Place { capacity, end: scan.end, written: scan.end };
+        let place = WritePosition { capacity, end: scan.end, written: scan.end };
         let writer = view.writer(&head, file, place)?;
         if view.direct && !writer.is_direct() {
             tracing::info!(dir = %view.dir.display(), "this file system takes no direct writes: the log goes through the page cache");
@@ -377,7 +379,7 @@ impl<D: Disk> Opening<D> {
             tracing::warn!(%damaged, %error, "no new segment behind the damaged one yet");
             log.broken = Some(error);
         }
-        Ok(Opened { log, notes: self.notes })
+        Ok(OpenedLog { log, notes: self.notes })
     }
 
     /// Scans the open segment, refuses damage, cuts a torn tail, and flushes what is left.
@@ -388,7 +390,7 @@ impl<D: Disk> Opening<D> {
         head: &SegmentHead,
         len: u64,
         control: &Control,
-    ) -> Result<Scan, StoreError> {
+    ) -> Result<RecoveryScan, StoreError> {
         let scan = recover::scan(file, path, head, len)?;
         let clean = control.newest == head.number && control.clean_end == scan.end && control.durable == scan.last_lsn;
         if clean {
@@ -423,7 +425,7 @@ impl<D: Disk> Opening<D> {
         head: &SegmentHead,
         len: u64,
         flushed: Lsn,
-    ) -> Result<Scan, StoreError> {
+    ) -> Result<RecoveryScan, StoreError> {
         let scan = recover::scan_over(file, path, head, len, flushed)?;
         for gap in &scan.gaps {
             let kept = keep_aside(&self.disk, &self.dir, head.number, gap.offset)?;
@@ -439,8 +441,8 @@ impl<D: Disk> Opening<D> {
 
     /// Writes down that all that was found is flushed now. A clean end holds until the next append: after that only a
     /// scan knows what lies behind the records.
-    fn renew_control(&self, control: Control, heads: &[Head], durable: Lsn) -> Result<Control, StoreError> {
-        let number = |head: Option<&Head>| head.map_or(0, |head| head.head.number);
+    fn renew_control(&self, control: Control, heads: &[ExpectedSegment], durable: Lsn) -> Result<Control, StoreError> {
+        let number = |head: Option<&ExpectedSegment>| head.map_or(0, |head| head.head.number);
         let renewed = Control { oldest: number(heads.first()), newest: number(heads.last()), durable, clean_end: 0 };
         if renewed != control {
             self.write_control(renewed)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use super::format::{SEGMENT_HEAD, Seed, SegmentHead, mend_head, put, u32_at, u64_at};
-use super::index::Span;
+use super::index::NetworkSpan;
 use super::segment::segment_path;
 use super::view::LogView;
 use super::walk::Walker;
@@ -26,14 +26,14 @@ const PATCH_HEAD: usize = 12;
 const FILE_BYTES_MAX: u64 = 1 << 32;
 
 /// A whole record, header and CRC included, and where in its segment it lies.
-pub(super) type Patch = (u64, Vec<u8>);
+pub(super) type RecordPatch = (u64, Vec<u8>);
 
 fn file_path(dir: &Path) -> PathBuf {
     dir.join("overwrite")
 }
 
 /// Overwrites records of one segment, durably. The caller holds the upkeep lock.
-fn apply<D: Disk>(disk: &D, dir: &Path, head: &SegmentHead, patches: &[Patch]) -> Result<(), StoreError> {
+fn apply<D: Disk>(disk: &D, dir: &Path, head: &SegmentHead, patches: &[RecordPatch]) -> Result<(), StoreError> {
     if patches.is_empty() {
         return Ok(());
     }
@@ -70,7 +70,7 @@ fn remove<D: Disk>(disk: &D, dir: &Path, path: &Path) -> Result<(), StoreError> 
     disk.sync_dir(dir).at("flush", dir)
 }
 
-fn write<D: Disk>(disk: &D, dir: &Path, number: u64, patches: &[Patch]) -> Result<(), StoreError> {
+fn write<D: Disk>(disk: &D, dir: &Path, number: u64, patches: &[RecordPatch]) -> Result<(), StoreError> {
     let path = segment_path(dir, number);
     let file = disk.open(&path, true).at("open", &path)?;
     for (position, record) in patches {
@@ -91,7 +91,7 @@ fn generation_of<D: Disk>(disk: &D, dir: &Path, number: u64) -> Result<Option<u6
     Ok(SegmentHead::decode(bytes).ok().or_else(|| mend_head(bytes)).map(|head| head.generation))
 }
 
-fn encode(head: &SegmentHead, patches: &[Patch]) -> Vec<u8> {
+fn encode(head: &SegmentHead, patches: &[RecordPatch]) -> Vec<u8> {
     let mut out = vec![0; HEAD];
     put(&mut out, 0, &MAGIC.to_le_bytes());
     put(&mut out, 16, &head.number.to_le_bytes());
@@ -107,7 +107,7 @@ fn encode(head: &SegmentHead, patches: &[Patch]) -> Vec<u8> {
 }
 
 /// Segment, generation and records of such a file.
-fn decode(bytes: &[u8]) -> Option<(u64, u64, Vec<Patch>)> {
+fn decode(bytes: &[u8]) -> Option<(u64, u64, Vec<RecordPatch>)> {
     let (head, mut rest) = bytes.split_at_checked(HEAD)?;
     if u64_at(head, 0) != MAGIC || u32_at(head, 8) != crc32c::crc32c(bytes.get(16..)?) {
         return None;
@@ -123,7 +123,7 @@ fn decode(bytes: &[u8]) -> Option<(u64, u64, Vec<Patch>)> {
 }
 
 /// A segment whose records are walked over.
-struct Part<D: Disk> {
+struct SegmentWalk<D: Disk> {
     head: SegmentHead,
     file: Arc<D::File>,
     end: u64,
@@ -138,10 +138,10 @@ impl<D: Disk> LogView<D> {
         lsns: &RangeInclusive<Lsn>,
         change: Rewrite<'_>,
     ) -> Result<u64, StoreError> {
-        let concerns = |span: Span| span.last_lsn >= *lsns.start() && span.first_lsn <= *lsns.end();
+        let concerns = |span: NetworkSpan| span.last_lsn >= *lsns.start() && span.first_lsn <= *lsns.end();
         let (sealed, open) = {
             let inner = self.read_inner();
-            let part = Part { head: inner.open.head, file: Arc::clone(&inner.open.file), end: inner.open.end };
+            let part = SegmentWalk { head: inner.open.head, file: Arc::clone(&inner.open.file), end: inner.open.end };
             (Arc::clone(&inner.sealed), inner.open.index.span(network).is_some_and(concerns).then_some(part))
         };
         let mut replaced = 0;
@@ -152,7 +152,7 @@ impl<D: Disk> LogView<D> {
             // A file that is freed may become another segment.
             let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
             if !segment.is_retired() {
-                let part = Part { head: segment.head, file: segment.file()?, end: segment.end };
+                let part = SegmentWalk { head: segment.head, file: segment.file()?, end: segment.end };
                 replaced += self.rewrite_part(part, network, lsns, change)?;
             }
         }
@@ -165,12 +165,12 @@ impl<D: Disk> LogView<D> {
 
     fn rewrite_part(
         &self,
-        part: Part<D>,
+        part: SegmentWalk<D>,
         network: u32,
         lsns: &RangeInclusive<Lsn>,
         change: Rewrite<'_>,
     ) -> Result<u64, StoreError> {
-        let Part { head, file, end } = part;
+        let SegmentWalk { head, file, end } = part;
         let path = segment_path(&self.dir, head.number);
         let walker = Walker::new(file, path, Seed::of(head.generation), SEGMENT_HEAD as u64, end);
         let mut walker = walker.whole().expecting(head.first_lsn);
@@ -187,7 +187,7 @@ impl<D: Disk> LogView<D> {
     }
 
     /// Overwrites records of one segment, durably. The caller holds the upkeep lock.
-    pub(super) fn overwrite(&self, head: &SegmentHead, patches: &[Patch]) -> Result<(), StoreError> {
+    pub(super) fn overwrite(&self, head: &SegmentHead, patches: &[RecordPatch]) -> Result<(), StoreError> {
         // The writer has the last block of the open segment in memory and writes it again: not now, and not as it was.
         let mut overwritten = self.overwritten.lock().unwrap_or_else(PoisonError::into_inner);
         *overwritten = true;
@@ -232,7 +232,7 @@ mod tests {
         bytes.to_vec()
     }
 
-    fn patches() -> Vec<Patch> {
+    fn patches() -> Vec<RecordPatch> {
         vec![(SEGMENT_HEAD as u64, b"##".to_vec()), (SEGMENT_HEAD as u64 + 6, b"!!".to_vec())]
     }
 

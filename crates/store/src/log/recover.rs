@@ -23,7 +23,7 @@ const NEAR: u64 = 1 << 24;
 
 /// What a scan found.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct RecoveryScan {
     /// Where the last whole batch ends.
     pub(crate) end: u64,
     pub(crate) last_lsn: Lsn,
@@ -45,7 +45,7 @@ pub(crate) fn scan<F: DiskFile>(
     path: &Path,
     head: &SegmentHead,
     limit: u64,
-) -> Result<Scan, StoreError> {
+) -> Result<RecoveryScan, StoreError> {
     scan_over(file, path, head, limit, 0)
 }
 
@@ -56,11 +56,11 @@ pub(crate) fn scan_over<F: DiskFile>(
     head: &SegmentHead,
     limit: u64,
     through: Lsn,
-) -> Result<Scan, StoreError> {
+) -> Result<RecoveryScan, StoreError> {
     let seed = Seed::of(head.generation);
     let start = SEGMENT_HEAD as u64;
     let mut walker = Walker::new(Arc::clone(file), path.to_path_buf(), seed, start, limit).whole();
-    let mut out = Scan {
+    let mut out = RecoveryScan {
         end: start,
         last_lsn: head.first_lsn.saturating_sub(1),
         index: MemIndex::default(),

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::format::{self, SEGMENT_HEAD, SegmentHead};
 use super::gap::Gap;
-use super::index::{MemIndex, Span, Spans};
+use super::index::{MemIndex, NetworkSpan, Spans};
 use super::recover;
-use super::sidecar::{self, About, Filter, Probe, Sidecar, Unfit};
+use super::sidecar::{self, BloomFilter, Probe, Sidecar, SidecarScope, Unfit};
 use crate::disk::{self, Disk};
 use crate::error::{At as _, Damage, StoreError};
 use crate::record::Lsn;
@@ -43,7 +43,7 @@ pub(crate) struct Segment<D: Disk> {
     /// What it holds of each network, by number.
     spans: OnceLock<Spans>,
     /// From its sidecar.
-    filter: OnceLock<Filter>,
+    filter: OnceLock<BloomFilter>,
     /// Set before the file is reused: what fails to validate then is simply gone.
     retired: AtomicBool,
     /// What cannot be read in it, once its records were scanned.
@@ -142,8 +142,13 @@ impl<D: Disk> Segment<D> {
         self.retired.load(Ordering::SeqCst)
     }
 
-    fn about(&self) -> About {
-        About { generation: self.head.generation, number: self.head.number, end: self.end, last_lsn: self.last_lsn }
+    fn about(&self) -> SidecarScope {
+        SidecarScope {
+            generation: self.head.generation,
+            number: self.head.number,
+            end: self.end,
+            last_lsn: self.last_lsn,
+        }
     }
 
     /// The index, loaded or rebuilt if need be.
@@ -173,7 +178,7 @@ impl<D: Disk> Segment<D> {
     }
 
     /// What it holds of each network, by number.
-    pub(crate) fn spans(&self) -> Result<&[(u32, Span)], StoreError> {
+    pub(crate) fn spans(&self) -> Result<&[(u32, NetworkSpan)], StoreError> {
         if let Some(spans) = self.spans.get() {
             return Ok(spans);
         }
@@ -182,7 +187,7 @@ impl<D: Disk> Segment<D> {
     }
 
     /// What it holds of one network.
-    pub(crate) fn span(&self, network: u32) -> Result<Option<Span>, StoreError> {
+    pub(crate) fn span(&self, network: u32) -> Result<Option<NetworkSpan>, StoreError> {
         let spans = self.spans()?;
         let at = spans.binary_search_by_key(&network, |(n, _)| *n).ok();
         Ok(at.and_then(|at| spans.get(at)).map(|(_, span)| *span))
@@ -241,7 +246,7 @@ impl<D: Disk> Segment<D> {
         let freed =
             freed.ok_or_else(|| StoreError::damaged(&path, SEGMENT_HEAD as u64, "list of what was freed is bad"))?;
         let first_lsn = self.head.first_lsn;
-        let span = |last_lsn| Span { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn };
+        let span = |last_lsn| NetworkSpan { first_seq: 0, last_seq: 0, events: 0, max_seq: 0, first_lsn, last_lsn };
         Ok(freed.into_iter().map(|(network, last_lsn)| (network, span(last_lsn))).collect())
     }
 

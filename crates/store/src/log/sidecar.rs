@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::io;
 
 use super::format::{put, u32_at, u64_at};
-use super::index::{Key, MemIndex, Place, Span, Spans, mix};
+use super::index::{EventKey, EventLocation, MemIndex, NetworkSpan, Spans, mix};
 use crate::disk::DiskFile;
 use crate::record::Lsn;
 
@@ -29,7 +29,7 @@ const PROBES: u32 = 6;
 
 /// Which segment a sidecar describes, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct SidecarScope {
     pub(crate) generation: u64,
     pub(crate) number: u64,
     pub(crate) end: u64,
@@ -50,11 +50,11 @@ impl From<io::Error> for Unfit {
 }
 
 /// Encodes the index of a segment.
-pub(crate) fn encode(about: &About, index: &MemIndex) -> Vec<u8> {
+pub(crate) fn encode(about: &SidecarScope, index: &MemIndex) -> Vec<u8> {
     let spans: Vec<u8> = index.spans().flat_map(|(network, span)| encode_span(network, &span)).collect();
     let places = index.sorted_places();
     let keys = index.sorted_keys();
-    let Filter(filter) = Filter::build(&keys);
+    let BloomFilter(filter) = BloomFilter::build(&keys);
     let mut head = [0; HEAD];
     put(&mut head, 0, &MAGIC.to_le_bytes());
     put(&mut head, 8, &VERSION.to_le_bytes());
@@ -91,7 +91,7 @@ pub(crate) struct Sidecar<F> {
 
 impl<F: DiskFile> Sidecar<F> {
     /// Reads header and spans (by network), refusing a sidecar that is not about this very segment.
-    pub(crate) fn load(file: F, about: &About) -> Result<(Self, Spans), Unfit> {
+    pub(crate) fn load(file: F, about: &SidecarScope) -> Result<(Self, Spans), Unfit> {
         let mut head = [0; HEAD];
         let bad = |offset, what| Unfit::Bad { offset, what };
         if file.read_at(&mut head, 0)? < HEAD {
@@ -100,7 +100,7 @@ impl<F: DiskFile> Sidecar<F> {
         if u64_at(&head, 0) != MAGIC || u32_at(&head, 8) != VERSION || u32_at(&head, 12) != head_crc(&head) {
             return Err(bad(0, "sidecar header is bad"));
         }
-        let found = About {
+        let found = SidecarScope {
             generation: u64_at(&head, 16),
             number: u64_at(&head, 24),
             end: u64_at(&head, 32),
@@ -113,8 +113,8 @@ impl<F: DiskFile> Sidecar<F> {
         let filter_len = u32_at(&head, 64) as usize;
         let filter_at = (HEAD + spans_len) as u64;
         let places = Table { at: filter_at + filter_len as u64, count: u32_at(&head, 56) };
-        let keys = Table { at: places.at + places.bytes::<Place>(), count: u32_at(&head, 60) };
-        if file.len()? != keys.at + keys.bytes::<Key>() {
+        let keys = Table { at: places.at + places.bytes::<EventLocation>(), count: u32_at(&head, 60) };
+        if file.len()? != keys.at + keys.bytes::<EventKey>() {
             return Err(bad(0, "sidecar has the wrong length"));
         }
         let mut bytes = vec![0; spans_len];
@@ -128,17 +128,17 @@ impl<F: DiskFile> Sidecar<F> {
 
     /// Offset of the nearest indexed event at or before `seq`.
     pub(crate) fn place(&self, network: u32, seq: u64) -> Result<Option<u32>, Unfit> {
-        let wanted = |place: &Place| (place.network, place.seq).cmp(&(network, seq));
+        let wanted = |place: &EventLocation| (place.network, place.seq).cmp(&(network, seq));
         let found = self.places.last_at_or_before(&self.file, None, wanted)?;
         Ok(found.filter(|(_, place)| place.network == network).map(|(_, place)| place.offset))
     }
 
     /// Seqs of events with this key, in no order. Ask the filter first.
     pub(crate) fn find(&self, network: u32, key: u64, out: &mut Vec<u64>) -> Result<(), Unfit> {
-        let wanted = |k: &Key| (k.key, k.network).cmp(&(key, network)).then(Ordering::Less);
+        let wanted = |k: &EventKey| (k.key, k.network).cmp(&(key, network)).then(Ordering::Less);
         // All entries of (key, network) compare below the wanted position, so the last of them is found; walk back.
         // Keys are hashes: their value says about where they are.
-        let pages = (self.keys.count as usize).div_ceil(Key::PER_PAGE);
+        let pages = (self.keys.count as usize).div_ceil(EventKey::PER_PAGE);
         let guess = ((key >> 32).wrapping_mul(pages as u64) >> 32) as usize;
         let Some((mut at, mut found)) = self.keys.last_at_or_before(&self.file, Some(guess), wanted)? else {
             return Ok(());
@@ -153,13 +153,13 @@ impl<F: DiskFile> Sidecar<F> {
     }
 
     /// The filter over its keys.
-    pub(crate) fn filter(&self) -> Result<Filter, Unfit> {
+    pub(crate) fn filter(&self) -> Result<BloomFilter, Unfit> {
         let mut bytes = vec![0; self.filter_len];
         if self.file.read_at(&mut bytes, self.filter_at)? < self.filter_len || crc32c::crc32c(&bytes) != self.filter_crc
         {
             return Err(Unfit::Bad { offset: self.filter_at, what: "sidecar filter has a bad checksum" });
         }
-        Ok(Filter(bytes))
+        Ok(BloomFilter(bytes))
     }
 }
 
@@ -171,7 +171,7 @@ trait Row: Sized {
     fn decode(bytes: &[u8]) -> Self;
 }
 
-impl Row for Place {
+impl Row for EventLocation {
     const SIZE: usize = 16;
 
     fn encode(&self, out: &mut [u8]) {
@@ -185,7 +185,7 @@ impl Row for Place {
     }
 }
 
-impl Row for Key {
+impl Row for EventKey {
     const SIZE: usize = 20;
 
     fn encode(&self, out: &mut [u8]) {
@@ -298,7 +298,7 @@ fn head_crc(head: &[u8]) -> u32 {
     crc32c::crc32c_append(first, head.get(16..HEAD).unwrap_or_default())
 }
 
-fn encode_span(network: u32, span: &Span) -> [u8; SPAN] {
+fn encode_span(network: u32, span: &NetworkSpan) -> [u8; SPAN] {
     let mut out = [0; SPAN];
     put(&mut out, 0, &network.to_le_bytes());
     let fields = [span.first_seq, span.last_seq, span.events, span.max_seq, span.first_lsn, span.last_lsn];
@@ -308,9 +308,9 @@ fn encode_span(network: u32, span: &Span) -> [u8; SPAN] {
     out
 }
 
-fn decode_span(bytes: &[u8]) -> (u32, Span) {
+fn decode_span(bytes: &[u8]) -> (u32, NetworkSpan) {
     let field = |n: usize| u64_at(bytes, 8 + n * 8);
-    let span = Span {
+    let span = NetworkSpan {
         first_seq: field(0),
         last_seq: field(1),
         events: field(2),
@@ -327,10 +327,10 @@ fn narrow(n: usize) -> [u8; 4] {
 
 /// A Bloom filter in blocks of one cache line.
 #[derive(Debug)]
-pub(crate) struct Filter(Vec<u8>);
+pub(crate) struct BloomFilter(Vec<u8>);
 
-impl Filter {
-    fn build(keys: &[Key]) -> Self {
+impl BloomFilter {
+    fn build(keys: &[EventKey]) -> Self {
         let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK * 8);
         let mut filter = vec![0; blocks * BLOCK];
         for key in keys {
@@ -389,7 +389,7 @@ mod tests {
     use crate::disk::fault::FaultDisk;
     use crate::record::{EVENT_KIND, RecordRef};
 
-    const ABOUT: About = About { generation: 5, number: 1, end: 99, last_lsn: 3000 };
+    const ABOUT: SidecarScope = SidecarScope { generation: 5, number: 1, end: 99, last_lsn: 3000 };
 
     fn index() -> MemIndex {
         let mut index = MemIndex::default();
@@ -432,8 +432,8 @@ mod tests {
 
     #[test]
     fn the_filter_spares_most_reads() {
-        let keys: Vec<Key> = (0..10_000).map(|n| Key { key: mix(n), network: 1, seq: n }).collect();
-        let filter = Filter::build(&keys);
+        let keys: Vec<EventKey> = (0..10_000).map(|n| EventKey { key: mix(n), network: 1, seq: n }).collect();
+        let filter = BloomFilter::build(&keys);
         assert!(keys.iter().all(|k| filter.may_hold(Probe::of(k.key))));
         let wrong = (10_000..110_000).filter(|n| filter.may_hold(Probe::of(mix(*n)))).count();
         assert!(wrong < 3_000, "{wrong} false hits of 100000");

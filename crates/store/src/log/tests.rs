@@ -22,7 +22,7 @@ fn written_for(bytes: u64) -> u64 {
     if DIRECT { bytes.next_multiple_of(crate::disk::DIRECT_BLOCK as u64) } else { bytes }
 }
 
-fn open(disk: &FaultDisk, seed: u64) -> Result<Opened<FaultDisk>, StoreError> {
+fn open(disk: &FaultDisk, seed: u64) -> Result<OpenedLog<FaultDisk>, StoreError> {
     let options = LogOptions { first_segment: 8192, max_segment: 8192, free_floor: 0, seed, durable: 0, direct: true };
     Log::open(disk.clone(), Path::new(DIR), Class::STD, options, Arc::new(Budget::new(None)))
 }
@@ -44,9 +44,9 @@ fn commit_group(log: &mut Log<FaultDisk>, network: u32, seqs: std::ops::RangeInc
     let waiting = |seq| {
         let mut batch = Batch::new(network);
         batch.push(1, 0, seq, 0, BODY).unwrap();
-        Waiting::new(batch, 1, flush)
+        WaitingBatch::new(batch, 1, flush)
     };
-    let mut group: Vec<Waiting> = seqs.map(waiting).collect();
+    let mut group: Vec<WaitingBatch> = seqs.map(waiting).collect();
     log.commit(&mut group);
     assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Ok(_)))));
 }
@@ -147,7 +147,7 @@ fn every_flipped_bit_below_the_durable_end_is_damage_named() {
         disk.flip(&segment(), byte, 1 << (byte % 8)).unwrap();
         disk.crash();
         // The log goes on, in another segment.
-        let Opened { mut log, notes } = open(&disk, 2).unwrap();
+        let OpenedLog { mut log, notes } = open(&disk, 2).unwrap();
         let damage = notes.first().unwrap_or_else(|| panic!("byte {byte} went unnoticed"));
         assert_eq!(damage.file, segment());
         let batch = (byte - SEGMENT_HEAD as u64) / batch_size();
@@ -248,7 +248,7 @@ fn a_cut_after_a_clean_stop_is_damage() {
     commit(&mut log, 1..=3, Flush::Sync);
     log.close().unwrap();
     disk.open(&segment(), true).unwrap().truncate(place(2)).unwrap();
-    let Opened { mut log, notes } = open(&disk, 2).unwrap();
+    let OpenedLog { mut log, notes } = open(&disk, 2).unwrap();
     let damage = notes.first().unwrap();
     assert_eq!((damage.file.as_path(), damage.offset), (segment().as_path(), place(2)));
     assert!(replay(&log.view(), Some(1), 0).is_err());
@@ -283,7 +283,7 @@ fn missing_segments_are_named() {
         let path = segment_path(Path::new(DIR), missing);
         disk.remove(&path).unwrap();
         for life in 2..4 {
-            let Opened { mut log, notes } = open(&disk, life).unwrap();
+            let OpenedLog { mut log, notes } = open(&disk, life).unwrap();
             let damage = notes.first().unwrap_or_else(|| panic!("{missing} not missed"));
             assert_eq!((damage.file.as_path(), damage.what.as_str()), (path.as_path(), "segment is missing"));
             let view = log.view();
@@ -364,7 +364,7 @@ fn a_power_cut_in_the_middle_of_zeros_ahead_loses_nothing_that_was_flushed() {
         batch.push(1, 0, 4, 0, BODY).unwrap();
         let end = log.writer.end();
         *log.writer.written_mut() = end;
-        let mut group = [Waiting::new(batch, 1, Flush::Sync)];
+        let mut group = [WaitingBatch::new(batch, 1, Flush::Sync)];
         log.commit(&mut group);
         assert!(group.iter().all(|waiting| matches!(waiting.outcome, Some(Err(_)))), "some of it was flushed");
         disk.heal();
@@ -405,7 +405,7 @@ fn what_was_acknowledged_without_a_flush_outlives_flushes_that_fail_in_a_row() {
     disk.fail(Call::Sync, 0, io::ErrorKind::Other, false);
     let mut batch = Batch::new(1);
     batch.push(1, 0, 4, 0, BODY).unwrap();
-    log.commit(&mut [Waiting::new(batch, 1, Flush::Sync)]);
+    log.commit(&mut [WaitingBatch::new(batch, 1, Flush::Sync)]);
     assert!(log.broken().is_some());
     for skip in 0..4 {
         disk.fail(Call::Sync, skip, io::ErrorKind::Other, false);
@@ -427,20 +427,20 @@ fn whoever_was_not_refused_goes_on_when_the_disk_is_whole_again() {
     commit(&mut log, 2..=3, Flush::Os);
     disk.fail(Call::Sync, 0, io::ErrorKind::Other, true);
     // A flush in the background, in which nobody's batch fails.
-    log.commit(&mut [Waiting::new(Batch::new(0), u64::MAX, Flush::Sync)]);
+    log.commit(&mut [WaitingBatch::new(Batch::new(0), u64::MAX, Flush::Sync)]);
     assert!(log.broken().is_some());
     let batch = |network| {
         let mut batch = Batch::new(network);
         batch.push(1, 0, 1, 0, BODY).unwrap();
         batch
     };
-    let mut group = [Waiting::new(batch(2), 1, Flush::Sync)];
+    let mut group = [WaitingBatch::new(batch(2), 1, Flush::Sync)];
     log.commit(&mut group);
     assert!(matches!(group[0].outcome, Some(Err(_))), "the disk is still bad");
     disk.heal();
     commit_for(&mut log, 3, 1..=1);
     assert!(log.broken().is_none());
-    let mut group = [Waiting::new(batch(2), 1, Flush::Sync)];
+    let mut group = [WaitingBatch::new(batch(2), 1, Flush::Sync)];
     log.commit(&mut group);
     assert!(matches!(group[0].outcome, Some(Err(_))), "whoever was refused asks to go on first");
     disk.crash();
@@ -458,7 +458,7 @@ fn what_was_acknowledged_without_a_flush_survives_a_kill_while_the_log_goes_on()
         disk.fail(Call::Sync, 0, io::ErrorKind::Other, false);
         let mut batch = Batch::new(1);
         batch.push(1, 0, 4, 0, BODY).unwrap();
-        log.commit(&mut [Waiting::new(batch, 1, Flush::Sync)]);
+        log.commit(&mut [WaitingBatch::new(batch, 1, Flush::Sync)]);
         assert!(log.broken().is_some());
         disk.cut_after(steps);
         let done = log.reopen().is_ok() && !disk.is_cut();
@@ -496,7 +496,7 @@ fn what_was_overwritten_in_the_last_block_does_not_come_back_with_the_next_group
         let mut log = open(&disk, 1).unwrap().log;
         let mut batch = Batch::new(1);
         batch.push(1, 0, 1, 0, b"a secret that has to go").unwrap();
-        let mut group = [Waiting::new(batch, 1, Flush::Sync)];
+        let mut group = [WaitingBatch::new(batch, 1, Flush::Sync)];
         log.commit(&mut group);
         commit(&mut log, 2..=2, Flush::Sync);
         let blank = b"#######################";

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::control::Control;
 use super::format::{self, SEGMENT_HEAD, SegmentHead};
-use super::index::Span;
+use super::index::NetworkSpan;
 use super::segment::{Segment, sidecar_path};
 use super::view::{LogView, Spare};
 use crate::disk::{self, Disk, DiskFile as _};
@@ -117,7 +117,7 @@ impl<D: Disk> LogView<D> {
 
     /// Frees every sealed segment of which no network needs anything. Files at the beginning of the log go; of one between
     /// others the header stays, so that a file that is missing is still noticed.
-    pub(crate) fn recycle(&self, need: &dyn Fn(u32, &Span) -> Need) -> Result<Freed, StoreError> {
+    pub(crate) fn recycle(&self, need: &dyn Fn(u32, &NetworkSpan) -> Need) -> Result<Freed, StoreError> {
         let _upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = Arc::clone(&self.read_inner().sealed);
         let mut freed = Freed::default();

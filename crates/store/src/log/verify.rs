@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::format::SegmentHead;
 use super::gap::Gap;
-use super::recover::{self, Scan};
+use super::recover::{self, RecoveryScan};
 use super::segment::{Segment, segment_path, sidecar_path};
 use super::view::LogView;
 use super::writeoff::{self, WrittenOff, keep_aside};
@@ -177,7 +177,7 @@ fn read_segment<D: Disk>(
     view: &LogView<D>,
     file: &Arc<D::File>,
     (head, end, last_lsn): (SegmentHead, u64, Lsn),
-) -> Result<(Option<Damage>, Scan), StoreError> {
+) -> Result<(Option<Damage>, RecoveryScan), StoreError> {
     let path = segment_path(&view.dir, head.number);
     let damage = |offset, what: &str| Damage { file: path.clone(), offset, what: what.to_owned(), kept: None };
     let mut bytes = [0; super::format::SEGMENT_HEAD];

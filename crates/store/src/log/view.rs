@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::control::Control;
 use super::format::{BATCH_HEAD, SEGMENT_HEAD, Seed, SegmentHead, u32_at};
-use super::fresh::{Fresh, Piece};
+use super::fresh::{Fresh, FreshGroup};
 use super::gap::Gap;
-use super::index::{MemIndex, Span};
+use super::index::{MemIndex, NetworkSpan};
 use super::recover::index_batch;
 use super::segment::{Segment, segment_path};
 use super::sidecar::Probe;
@@ -50,7 +50,7 @@ pub(crate) struct LogView<D: Disk> {
 pub(crate) struct Inner<D: Disk> {
     /// Oldest first.
     pub(crate) sealed: Arc<Vec<Arc<Segment<D>>>>,
-    pub(crate) open: Open<D>,
+    pub(crate) open: OpenSegment<D>,
     /// The end of the log in memory.
     pub(crate) fresh: Fresh,
     pub(crate) spares: Vec<Spare>,
@@ -64,7 +64,7 @@ pub(crate) struct Inner<D: Disk> {
 
 /// The open segment, as far as it may be read.
 #[derive(Debug)]
-pub(crate) struct Open<D: Disk> {
+pub(crate) struct OpenSegment<D: Disk> {
     pub(crate) head: SegmentHead,
     pub(crate) file: Arc<D::File>,
     pub(crate) index: MemIndex,
@@ -76,7 +76,7 @@ pub(crate) struct Open<D: Disk> {
     pub(crate) capacity: u64,
 }
 
-impl<D: Disk> Open<D> {
+impl<D: Disk> OpenSegment<D> {
     fn take(&mut self, written: &[u8], base: u64, last_lsn: Lsn, durable: Lsn) {
         let mut at = 0;
         while let Some(bytes) = written.get(at..).filter(|bytes| bytes.len() >= BATCH_HEAD) {
@@ -128,7 +128,7 @@ impl<D: Disk> LogView<D> {
     }
 
     /// The same, and keeps the memory they are in at hand. Gives memory that is no longer needed.
-    pub(crate) fn publish_fresh(&self, piece: Piece, last_lsn: Lsn, durable: Lsn) -> Vec<Vec<u8>> {
+    pub(crate) fn publish_fresh(&self, piece: FreshGroup, last_lsn: Lsn, durable: Lsn) -> Vec<Vec<u8>> {
         let mut inner = self.write_inner();
         inner.open.take(piece.records(), piece.at, last_lsn, durable);
         inner.fresh.push(piece)
@@ -154,7 +154,7 @@ impl<D: Disk> LogView<D> {
             let inner = self.read_inner();
             (Arc::clone(&inner.sealed), inner.open.index.span(network))
         };
-        let with_events = |span: Option<Span>| span.filter(|span| span.events > 0);
+        let with_events = |span: Option<NetworkSpan>| span.filter(|span| span.events > 0);
         let mut first = None;
         for segment in sealed.iter() {
             first = with_events(segment.span(network)?);

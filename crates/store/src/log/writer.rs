@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::buffers::Buffers;
-use super::fresh::Piece;
+use super::fresh::FreshGroup;
 use crate::disk::{DIRECT_BLOCK, DiskFile};
 use crate::error::{At as _, StoreError};
 
@@ -24,7 +24,7 @@ const ZEROS_AHEAD: usize = 256 << 10;
 
 /// Where the open segment's file stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct WritePosition {
     /// Length of the file.
     pub(crate) capacity: u64,
     /// Where the next batch goes; everything before is flushed.
@@ -40,18 +40,23 @@ pub(crate) struct Writer<F> {
     /// The same file past the page cache, if the file system has that.
     direct: Option<F>,
     path: PathBuf,
-    place: Place,
+    place: WritePosition,
     /// Where the flushed part ends.
     durable_end: u64,
-    gathered: Gathered,
+    gathered: AlignedBatch,
 }
 
 impl<F: DiskFile> Writer<F> {
     /// A writer behind what is in a file and flushed.
-    pub(crate) fn new(file: Arc<F>, direct: Option<F>, path: PathBuf, place: Place) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        file: Arc<F>,
+        direct: Option<F>,
+        path: PathBuf,
+        place: WritePosition,
+    ) -> Result<Self, StoreError> {
         let whole = place.capacity.is_multiple_of(DIRECT_BLOCK as u64);
         let direct = direct.filter(|_| whole);
-        let mut writer = Self { file, direct, path, place, durable_end: place.end, gathered: Gathered::default() };
+        let mut writer = Self { file, direct, path, place, durable_end: place.end, gathered: AlignedBatch::default() };
         writer.read_tail()?;
         Ok(writer)
     }
@@ -104,7 +109,7 @@ impl<F: DiskFile> Writer<F> {
     }
 
     /// Takes what was gathered and written to the segment of this number, in its memory; nothing if nothing was.
-    pub(crate) fn take(&mut self, segment: u64) -> Option<Piece> {
+    pub(crate) fn take(&mut self, segment: u64) -> Option<FreshGroup> {
         let (len, from) = (self.gathered.len, self.gathered.start + self.gathered.tail);
         if len == 0 {
             return None;
@@ -115,10 +120,10 @@ impl<F: DiskFile> Writer<F> {
         if len <= SMALL_WRITE && self.gathered.memory.len() > 2 * (len + DIRECT_BLOCK) {
             let memory = self.gathered.records().to_vec();
             self.gathered.begin_behind(tail);
-            return Some(Piece { memory, from: 0, len, segment, at });
+            return Some(FreshGroup { memory, from: 0, len, segment, at });
         }
         let memory = self.gathered.give_memory(tail);
-        Some(Piece { memory, from, len, segment, at })
+        Some(FreshGroup { memory, from, len, segment, at })
     }
 
     /// Gives its memory back to the system, but for what comes before the next records. Nothing may be gathered.
@@ -239,7 +244,7 @@ fn block_part(at: u64) -> usize {
 
 /// Bytes to be written, in memory that begins where a direct write may begin.
 #[derive(Debug, Default)]
-struct Gathered {
+struct AlignedBatch {
     memory: Vec<u8>,
     /// The first aligned byte of the memory.
     start: usize,
@@ -250,7 +255,7 @@ struct Gathered {
     buffers: Buffers,
 }
 
-impl Gathered {
+impl AlignedBatch {
     fn range(&self, from: usize, to: usize) -> Range<usize> {
         self.start + from..self.start + to
     }

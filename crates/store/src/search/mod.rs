@@ -73,7 +73,7 @@ pub struct StreamView {
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
-pub struct Viewer {
+pub struct SearchViewer {
     /// Sees what is from this member.
     pub member: Option<u64>,
     /// Sees everything in the network.
@@ -84,7 +84,7 @@ pub struct Viewer {
 
 /// What is asked.
 #[derive(Debug, Clone)]
-pub struct Query<'a> {
+pub struct SearchQuery<'a> {
     /// In which network.
     pub network: u32,
     /// Words that must all occur; `"quoted words"` as they are.
@@ -101,7 +101,7 @@ pub struct Query<'a> {
 
 /// An answer, and how far it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct SearchAnswer {
     /// Seqs of events, in the order asked for.
     pub seqs: Vec<u64>,
     /// Every event up to this seq was in the index when it was asked.
@@ -219,26 +219,28 @@ impl SearchIndex {
     }
 
     /// Finds what the viewer may see.
-    pub fn query(&self, query: &Query<'_>, viewer: &Viewer) -> Result<Answer, StoreError> {
+    pub fn query(&self, query: &SearchQuery<'_>, viewer: &SearchViewer) -> Result<SearchAnswer, StoreError> {
         let low = row_id(query.network, query.after.map_or(0, |after| after.saturating_add(1)).min(SEQ_MAX))?;
         let high = match query.before {
-            Some(0) => return Ok(Answer { seqs: Vec::new(), indexed_through: self.indexed_through(query.network)? }),
+            Some(0) => {
+                return Ok(SearchAnswer { seqs: Vec::new(), indexed_through: self.indexed_through(query.network)? });
+            }
             Some(before) => row_id(query.network, (before - 1).min(SEQ_MAX))?,
             None => row_id(query.network, SEQ_MAX)?,
         };
         let words = terms(query.text);
-        let empty = Answer { seqs: Vec::new(), indexed_through: 0 };
+        let empty = SearchAnswer { seqs: Vec::new(), indexed_through: 0 };
         self.read(
             |connection| {
                 let transaction = connection.transaction()?;
                 let indexed_through = progress(&transaction, query.network)?;
                 if words.is_empty() {
-                    return Ok(Answer { seqs: Vec::new(), indexed_through });
+                    return Ok(SearchAnswer { seqs: Vec::new(), indexed_through });
                 }
                 show(&transaction, viewer)?;
                 let limit = query.limit.min(ANSWERS_MAX);
                 let seqs = ask(&transaction, &words, low..=high, viewer, limit, query.oldest_first)?;
-                Ok(Answer { seqs, indexed_through })
+                Ok(SearchAnswer { seqs, indexed_through })
             },
             empty,
         )
@@ -393,7 +395,7 @@ fn progress(connection: &Connection, network: u32) -> rusqlite::Result<u64> {
 }
 
 /// Puts what the viewer may see where the query looks.
-fn show(connection: &Connection, viewer: &Viewer) -> rusqlite::Result<()> {
+fn show(connection: &Connection, viewer: &SearchViewer) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM temp.seen")?.execute([])?;
     if viewer.operator {
         return Ok(());
@@ -412,7 +414,7 @@ fn ask(
     connection: &Connection,
     words: &[String],
     ids: RangeInclusive<i64>,
-    viewer: &Viewer,
+    viewer: &SearchViewer,
     limit: usize,
     oldest_first: bool,
 ) -> rusqlite::Result<Vec<u64>> {

@@ -40,7 +40,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingBatch>,
     /// Networks whose last batch failed: refused until their owner reopens.
     failed: BTreeSet<u32>,
     /// The commit whose outcome is unknown.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-struct Waiting {
+struct WaitingBatch {
     class: Class,
     epoch: u64,
     batch: Batch,
@@ -128,7 +128,7 @@ fn run(shared: &Shared, database: &Database) {
         drop(state);
         let on_its_way = shared.on_its_way.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = shared.lock();
-        let group: Vec<Waiting> = state.waiting.drain(..).collect();
+        let group: Vec<WaitingBatch> = state.waiting.drain(..).collect();
         let (broken, failed) = (state.broken.clone(), state.failed.clone());
         if state.closed && group.is_empty() {
             return;
@@ -151,7 +151,7 @@ fn run(shared: &Shared, database: &Database) {
             }
         }
         drop((state, on_its_way));
-        for (Waiting { batch, done, .. }, outcome) in group.into_iter().zip(outcomes) {
+        for (WaitingBatch { batch, done, .. }, outcome) in group.into_iter().zip(outcomes) {
             done(outcome.map(|(first_lsn, last_lsn)| Committed { first_lsn, last_lsn, segment: 0, batch }));
         }
     }
@@ -161,8 +161,8 @@ type Outcome = Result<(Lsn, Lsn), StoreError>;
 
 /// One transaction: `BEGIN`, the statement of each batch, `COMMIT`, sent as a pipeline. `Flush` becomes `SET LOCAL
 /// synchronous_commit = on` if any batch asks for it, else `off`.
-fn commit(database: &Database, group: &[Waiting], failed: &BTreeSet<u32>) -> Result<Vec<Outcome>, Lost> {
-    let statement = |w: &Waiting| {
+fn commit(database: &Database, group: &[WaitingBatch], failed: &BTreeSet<u32>) -> Result<Vec<Outcome>, Lost> {
+    let statement = |w: &WaitingBatch| {
         let row = |r: RecordRef<'_>| Row { crc: crc32c::crc32c(r.body), record: r.to_record() };
         let rows = (!failed.contains(&w.batch.network())).then(|| w.batch.iter().map(row).collect::<Vec<_>>());
         (w.class, w.batch.network(), w.epoch, rows)
@@ -197,7 +197,7 @@ impl Store for SqlStore {
             let error = if state.closed { StoreError::Closed } else { StoreError::Busy };
             return Err(Box::new(Rejected { error, batch, done }));
         }
-        state.waiting.push_back(Waiting { class, epoch, batch, done });
+        state.waiting.push_back(WaitingBatch { class, epoch, batch, done });
         drop(state);
         self.shared.wake.notify_one();
         Ok(())
@@ -350,13 +350,13 @@ impl Store for SqlStore {
         let _settled = self.shared.on_its_way.lock().unwrap_or_else(PoisonError::into_inner);
         // The first round trip of a new connection. (A real one first ends the old backend: `pg_terminate_backend`.)
         self.database.call(|tables| tables.logs()).map_err(lost)?;
-        let stale: Vec<Waiting> = {
+        let stale: Vec<WaitingBatch> = {
             let mut state = self.shared.lock();
             state.broken = None;
             state.failed.remove(&network);
-            let (stale, kept) = state.waiting.drain(..).partition(|w: &Waiting| w.batch.network() == network);
+            let (stale, kept) = state.waiting.drain(..).partition(|w: &WaitingBatch| w.batch.network() == network);
             state.waiting = kept;
-            let stale: VecDeque<Waiting> = stale;
+            let stale: VecDeque<WaitingBatch> = stale;
             stale.into()
         };
         for waiting in stale {

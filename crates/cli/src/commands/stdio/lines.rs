@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 /// What the program said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ProgramLine {
     Text(String),
     /// Over the limit; the rest of it was skipped.
     TooLong,
@@ -14,24 +14,24 @@ pub(super) enum Line {
 }
 
 /// Reads until the end of input, or until nobody listens any more.
-pub(super) async fn read(mut input: impl AsyncBufRead + Unpin, lines: mpsc::Sender<Line>) {
+pub(super) async fn read(mut input: impl AsyncBufRead + Unpin, lines: mpsc::Sender<ProgramLine>) {
     loop {
         let line = next(&mut input).await;
-        let over = line == Line::End;
+        let over = line == ProgramLine::End;
         if lines.send(line).await.is_err() || over {
             return;
         }
     }
 }
 
-async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Line {
+async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> ProgramLine {
     let mut bytes: Vec<u8> = Vec::new();
     let mut too_long = false;
     loop {
         // Input that cannot be read is input that has ended.
-        let Ok(chunk) = input.fill_buf().await else { return Line::End };
+        let Ok(chunk) = input.fill_buf().await else { return ProgramLine::End };
         if chunk.is_empty() {
-            return if bytes.is_empty() && !too_long { Line::End } else { finished(bytes, too_long) };
+            return if bytes.is_empty() && !too_long { ProgramLine::End } else { finished(bytes, too_long) };
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
@@ -50,23 +50,23 @@ async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Line {
     }
 }
 
-fn finished(bytes: Vec<u8>, too_long: bool) -> Line {
+fn finished(bytes: Vec<u8>, too_long: bool) -> ProgramLine {
     if too_long {
-        return Line::TooLong;
+        return ProgramLine::TooLong;
     }
     // Bytes that are not UTF-8 reach the node as replacement characters; inside JSON it says where.
     let mut text = String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
     if text.ends_with('\r') {
         text.pop();
     }
-    Line::Text(text)
+    ProgramLine::Text(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn all(input: &[u8]) -> Vec<Line> {
+    async fn all(input: &[u8]) -> Vec<ProgramLine> {
         let (sender, mut lines) = mpsc::channel(100);
         read(tokio::io::BufReader::with_capacity(7, input), sender).await;
         let mut out = Vec::new();
@@ -78,17 +78,20 @@ mod tests {
 
     #[tokio::test]
     async fn lines_with_and_without_ends() {
-        let text = |t: &str| Line::Text(t.to_owned());
-        assert_eq!(all(b"").await, [Line::End]);
-        assert_eq!(all(b"{\"a\":1}\r\n\nlast line").await, [text("{\"a\":1}"), text(""), text("last line"), Line::End]);
+        let text = |t: &str| ProgramLine::Text(t.to_owned());
+        assert_eq!(all(b"").await, [ProgramLine::End]);
+        assert_eq!(
+            all(b"{\"a\":1}\r\n\nlast line").await,
+            [text("{\"a\":1}"), text(""), text("last line"), ProgramLine::End]
+        );
     }
 
     #[tokio::test]
     async fn batch_bytes_max_is_enforced_and_the_next_line_survives() {
         let mut input = vec![b'x'; limits::BATCH_BYTES_MAX + 1];
         input.extend_from_slice(b"\nok\n");
-        assert_eq!(all(&input).await, [Line::TooLong, Line::Text("ok".into()), Line::End]);
+        assert_eq!(all(&input).await, [ProgramLine::TooLong, ProgramLine::Text("ok".into()), ProgramLine::End]);
         let fits = vec![b'x'; limits::BATCH_BYTES_MAX];
-        assert!(matches!(&all(&fits).await[0], Line::Text(text) if text.len() == limits::BATCH_BYTES_MAX));
+        assert!(matches!(&all(&fits).await[0], ProgramLine::Text(text) if text.len() == limits::BATCH_BYTES_MAX));
     }
 }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Where sessions are kept between runs.
-pub(super) trait Sessions: std::fmt::Debug {
+pub(super) trait SessionKeeper: std::fmt::Debug {
     fn read(&self, address: &str) -> Option<Secret>;
     fn write(&mut self, address: &str, network: &str, session_id: &Secret);
 }
 
 /// What a frame from the node means for the relay.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum NodeFrame {
     /// The program reads it.
     ForProgram,
     /// It concerns the relay alone.
@@ -29,7 +29,7 @@ pub(super) enum Heard {
 /// The conversation so far.
 #[derive(Debug)]
 pub(super) struct Relay {
-    sessions: Option<Box<dyn Sessions>>,
+    sessions: Option<Box<dyn SessionKeeper>>,
     /// The program's own join, and the id of the join that is not answered yet.
     join: Option<Value>,
     joining: Option<Joining>,
@@ -51,7 +51,7 @@ struct Joining {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct FrameHead<'a> {
     id: Option<String>,
     #[serde(rename = "type", default)]
     kind: String,
@@ -62,7 +62,7 @@ struct Head<'a> {
 }
 
 impl Relay {
-    pub(super) fn new(sessions: Option<Box<dyn Sessions>>) -> Relay {
+    pub(super) fn new(sessions: Option<Box<dyn SessionKeeper>>) -> Relay {
         Relay {
             sessions,
             join: None,
@@ -121,7 +121,7 @@ impl Relay {
 
     fn on_event_line(&mut self, text: &str) -> String {
         // What is not an event goes out as it is: the node says what is wrong with it.
-        let Ok(head) = serde_json::from_str::<Head<'_>>(text) else { return text.to_owned() };
+        let Ok(head) = serde_json::from_str::<FrameHead<'_>>(text) else { return text.to_owned() };
         match head.kind.as_str() {
             "network.event.ack" => {
                 self.note_acks(&head);
@@ -140,7 +140,7 @@ impl Relay {
         }
     }
 
-    fn note_acks(&mut self, head: &Head<'_>) {
+    fn note_acks(&mut self, head: &FrameHead<'_>) {
         #[derive(Deserialize, Default)]
         struct Acks {
             #[serde(default)]
@@ -200,35 +200,35 @@ impl Relay {
     }
 
     /// A frame of the node.
-    pub(super) fn on_frame(&mut self, text: &str) -> Heard {
+    pub(super) fn on_frame(&mut self, text: &str) -> NodeFrame {
         if text.trim_start().starts_with('[') {
             let events: Vec<Event> = serde_json::from_str(text).unwrap_or_default();
             for event in &events {
                 self.on_event(event);
             }
-            return Heard::ForProgram;
+            return NodeFrame::ForProgram;
         }
         match serde_json::from_str::<Event>(text) {
             Ok(event) => self.on_event(&event),
-            Err(_) => Heard::ForProgram,
+            Err(_) => NodeFrame::ForProgram,
         }
     }
 
-    fn on_event(&mut self, event: &Event) -> Heard {
+    fn on_event(&mut self, event: &Event) -> NodeFrame {
         if event.attempt().is_some() {
             if let Some(seq) = event.seq() {
                 self.floor.delivered(seq, &event.id);
             }
-            return Heard::ForProgram;
+            return NodeFrame::ForProgram;
         }
         match event.kind.as_str() {
             "network.event.ack" if event.source == "core" => self.on_ack(event),
             "network.event.error" if event.source == "core" => self.on_error(event),
-            _ => Heard::ForProgram,
+            _ => NodeFrame::ForProgram,
         }
     }
 
-    fn on_ack(&mut self, event: &Event) -> Heard {
+    fn on_ack(&mut self, event: &Event) -> NodeFrame {
         #[derive(Deserialize, Default)]
         struct Ack {
             event_id: Option<String>,
@@ -241,20 +241,20 @@ impl Relay {
         for (id, _) in &ack.accepted {
             self.answered(id);
         }
-        let Some(id) = ack.event_id.as_deref().or(event.in_reply_to()) else { return Heard::ForProgram };
+        let Some(id) = ack.event_id.as_deref().or(event.in_reply_to()) else { return NodeFrame::ForProgram };
         // A node gives a join another id when its own was used before; a session shows whose answer it is.
         let is_join = ack.result.get("session_id").is_some();
         match self.joining.take_if(|joining| is_join || joining.id == id) {
             Some(joining) => {
                 self.joined(&ack.result);
                 if !joining.again {
-                    return Heard::ForProgram;
+                    return NodeFrame::ForProgram;
                 }
-                Heard::Again(self.unanswered.iter().map(|(_, text)| text.clone()).collect())
+                NodeFrame::Again(self.unanswered.iter().map(|(_, text)| text.clone()).collect())
             }
             None => {
                 self.answered(id);
-                Heard::ForProgram
+                NodeFrame::ForProgram
             }
         }
     }
@@ -278,24 +278,24 @@ impl Relay {
         }
     }
 
-    fn on_error(&mut self, event: &Event) -> Heard {
-        let Some(error) = ApiError::from_payload(event.payload.get()) else { return Heard::ForProgram };
+    fn on_error(&mut self, event: &Event) -> NodeFrame {
+        let Some(error) = ApiError::from_payload(event.payload.get()) else { return NodeFrame::ForProgram };
         let id = error.event_id.as_deref().or(event.in_reply_to());
         if let Some(joining) = self.joining.take_if(|joining| Some(joining.id.as_str()) == id) {
             return self.join_refused(&joining, error);
         }
         if let Some(id) = id {
             self.answered(id);
-            return Heard::ForProgram;
+            return NodeFrame::ForProgram;
         }
         match error.known() {
-            Some(ErrorCode::SessionRevoked) => Heard::SentAway(error),
-            Some(ErrorCode::ShuttingDown) if self.has_joined() => Heard::Hidden, // we come back when it does
-            Some(_) | None => Heard::ForProgram,
+            Some(ErrorCode::SessionRevoked) => NodeFrame::SentAway(error),
+            Some(ErrorCode::ShuttingDown) if self.has_joined() => NodeFrame::Hidden, // we come back when it does
+            Some(_) | None => NodeFrame::ForProgram,
         }
     }
 
-    fn join_refused(&mut self, joining: &Joining, error: ApiError) -> Heard {
+    fn join_refused(&mut self, joining: &Joining, error: ApiError) -> NodeFrame {
         let over = matches!(
             error.known(),
             Some(ErrorCode::SessionRevoked | ErrorCode::SessionExpired | ErrorCode::Unauthenticated)
@@ -304,16 +304,16 @@ impl Relay {
             // The session we lent was old: the program's own join stands on its own.
             let join = self.join.clone().unwrap_or_default();
             self.joining = Some(Joining { id: joining.id.clone(), again: false, lent: false });
-            return Heard::Again(vec![join.to_string()]);
+            return NodeFrame::Again(vec![join.to_string()]);
         }
         if !joining.again {
             self.refusal = Some(error);
-            return Heard::ForProgram; // it may try again on this connection
+            return NodeFrame::ForProgram; // it may try again on this connection
         }
         if error.known() == Some(ErrorCode::SessionExpired) && self.session_id.take().is_some() {
-            return Heard::Again(vec![self.rejoin()]);
+            return NodeFrame::Again(vec![self.rejoin()]);
         }
-        Heard::SentAway(error)
+        NodeFrame::SentAway(error)
     }
 
     /// The answer to a line over the limit, which never reaches the node.
@@ -376,7 +376,7 @@ mod tests {
         let mut relay = Relay::new(None);
         relay.on_line(r#"{"id":"j1","type":"network.agent.join","source":"agent:a","target":"core","payload":{"credentials":{"token":"T"}}}"#);
         let heard = relay.on_frame(&ack("j1", r#"{"network_id":"n1","address":"agent:a","session_id":"S"}"#));
-        assert_eq!(heard, Heard::ForProgram);
+        assert_eq!(heard, NodeFrame::ForProgram);
         relay
     }
 
@@ -402,7 +402,7 @@ mod tests {
     fn a_reconnect_joins_with_session_and_cursor_and_repeats_what_is_unanswered() {
         let mut relay = joined();
         for (id, seq) in [("e1", 1), ("e2", 2), ("e3", 3)] {
-            assert_eq!(relay.on_frame(&delivery(id, seq)), Heard::ForProgram);
+            assert_eq!(relay.on_frame(&delivery(id, seq)), NodeFrame::ForProgram);
         }
         relay.on_line(r#"{"type":"network.event.ack","target":"core","payload":{"ids":["e1"]}}"#);
         relay.on_line(r#"{"type":"network.event.ack","target":"core","metadata":{"in_reply_to":"e2"}}"#);
@@ -413,7 +413,7 @@ mod tests {
         assert!(relay.is_rejoining());
         let id = rejoin["id"].as_str().unwrap();
         let again = relay.on_frame(&ack(id, r#"{"network_id":"n1","address":"agent:a","session_id":"S2"}"#));
-        assert_eq!(again, Heard::Again(vec![sent]));
+        assert_eq!(again, NodeFrame::Again(vec![sent]));
         assert!(!relay.is_rejoining() && relay.is_waiting());
     }
 
@@ -441,7 +441,7 @@ mod tests {
     fn a_refused_join_may_be_tried_again_and_is_why_we_failed() {
         let mut relay = Relay::new(None);
         relay.on_line(r#"{"id":"j1","type":"network.agent.join","source":"agent:a","target":"core"}"#);
-        assert_eq!(relay.on_frame(&error("token_required", "\"j1\"")), Heard::ForProgram);
+        assert_eq!(relay.on_frame(&error("token_required", "\"j1\"")), NodeFrame::ForProgram);
         assert_eq!(relay.refusal().unwrap().code, "token_required");
         relay.on_line(r#"{"type":"network.agent.join","source":"agent:a","target":"core"}"#);
         assert!(relay.is_waiting() && !relay.has_joined());
@@ -458,26 +458,26 @@ mod tests {
     #[test]
     fn takeover_ends_and_shutdown_does_not() {
         let mut relay = joined();
-        assert_eq!(relay.on_frame(&error("shutting_down", "null")), Heard::Hidden);
-        assert!(matches!(relay.on_frame(&error("session_revoked", "null")), Heard::SentAway(_)));
+        assert_eq!(relay.on_frame(&error("shutting_down", "null")), NodeFrame::Hidden);
+        assert!(matches!(relay.on_frame(&error("session_revoked", "null")), NodeFrame::SentAway(_)));
     }
 
     #[test]
     fn an_expired_session_is_left_out_of_the_next_join() {
         let mut relay = joined();
         let rejoin: Value = serde_json::from_str(&relay.rejoin()).unwrap();
-        let Heard::Again(frames) = relay.on_frame(&error("session_expired", &rejoin["id"].to_string())) else {
+        let NodeFrame::Again(frames) = relay.on_frame(&error("session_expired", &rejoin["id"].to_string())) else {
             panic!()
         };
         let again: Value = serde_json::from_str(&frames[0]).unwrap();
         assert_eq!(again["payload"], json!({"credentials":{"token":"T"}}));
-        assert!(matches!(relay.on_frame(&error("invalid_token", &again["id"].to_string())), Heard::SentAway(_)));
+        assert!(matches!(relay.on_frame(&error("invalid_token", &again["id"].to_string())), NodeFrame::SentAway(_)));
     }
 
     #[derive(Debug, Default)]
     struct OneSession(Option<Secret>);
 
-    impl Sessions for OneSession {
+    impl SessionKeeper for OneSession {
         fn read(&self, _: &str) -> Option<Secret> {
             self.0.clone()
         }
@@ -491,10 +491,10 @@ mod tests {
         let mut relay = Relay::new(Some(Box::new(OneSession(Some("old".into())))));
         let join = r#"{"id":"j1","type":"network.agent.join","source":"agent:a","target":"core","payload":{}}"#;
         assert!(relay.on_line(join).unwrap().contains(r#""session_id":"old""#));
-        let Heard::Again(frames) = relay.on_frame(&error("session_revoked", "\"j1\"")) else { panic!() };
+        let NodeFrame::Again(frames) = relay.on_frame(&error("session_revoked", "\"j1\"")) else { panic!() };
         assert!(!frames[0].contains("session_id"));
         let heard = relay.on_frame(&ack("j1", r#"{"network_id":"n1","address":"agent:a","session_id":"new"}"#));
-        assert_eq!(heard, Heard::ForProgram);
+        assert_eq!(heard, NodeFrame::ForProgram);
         assert_eq!(relay.sessions.unwrap().read("agent:a").unwrap().expose(), "new");
     }
 

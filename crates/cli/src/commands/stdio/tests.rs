@@ -36,12 +36,12 @@ impl Peer {
     }
 }
 
-fn line(value: Value) -> Line {
-    Line::Text(value.to_string())
+fn line(value: Value) -> ProgramLine {
+    ProgramLine::Text(value.to_string())
 }
 
-fn place(listener: &TcpListener) -> Place {
-    Place {
+fn place(listener: &TcpListener) -> RelayTarget {
+    RelayTarget {
         endpoint: Endpoint::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
         network: "n1".into(),
         bearer: Some("T".into()),
@@ -72,7 +72,7 @@ async fn lines_and_frames_pass_over_a_lost_connection() {
     });
     let (sender, mut lines) = mpsc::channel(8);
     sender.send(line(json!({"id":"m1","type":"a.b","target":"agent:z","payload":{}}))).await.unwrap();
-    sender.send(Line::End).await.unwrap();
+    sender.send(ProgramLine::End).await.unwrap();
     let join = line(json!({"id":"j1","type":"network.agent.join","source":"agent:a","target":"core","payload":{}}));
     let (mut out, data, talk) = crate::out::testing::out(false);
     converse(&place, Relay::new(None), join, &mut lines, &mut out).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_refused_join_is_printed_and_decides_the_exit() {
         peer.recv().await;
     });
     let (sender, mut lines) = mpsc::channel(8);
-    sender.send(Line::End).await.unwrap();
+    sender.send(ProgramLine::End).await.unwrap();
     let join = line(json!({"id":"j1","type":"network.agent.join","source":"agent:a","target":"core","payload":{}}));
     let (mut out, data, _) = crate::out::testing::out(false);
     let error = converse(&place, Relay::new(None), join, &mut lines, &mut out).await.unwrap_err();
@@ -114,9 +114,9 @@ async fn a_line_over_the_limit_is_answered_here() {
         assert_eq!(peer.recv().await, None);
     });
     let (sender, mut lines) = mpsc::channel(8);
-    sender.send(Line::End).await.unwrap();
+    sender.send(ProgramLine::End).await.unwrap();
     let (mut out, data, _) = crate::out::testing::out(false);
-    converse(&place, Relay::new(None), Line::TooLong, &mut lines, &mut out).await.unwrap();
+    converse(&place, Relay::new(None), ProgramLine::TooLong, &mut lines, &mut out).await.unwrap();
     script.await.unwrap();
     let error: Value = serde_json::from_str(data.text().trim()).unwrap();
     assert_eq!(error["payload"]["code"], "too_large");

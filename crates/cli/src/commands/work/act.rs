@@ -1,6 +1,6 @@
 //! What moves a unit: events to `core`, which passes them on to the other side.
 
-use super::{Which, explained};
+use super::{WorkArg, explained};
 use crate::context::{Context, Voice};
 use crate::exit::CliError;
 use crate::render::value;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Args)]
 pub(crate) struct Answer {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// What to answer
     text: String,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Answer {
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// Why
     reason: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Cancel {
 #[derive(Debug, Args)]
 pub(crate) struct Update {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// working, input_required, auth_required, completed, failed, canceled or rejected
     state: String,
     /// What to say about it
@@ -45,7 +45,7 @@ pub(crate) struct Update {
 #[derive(Debug, Args)]
 pub(crate) struct Closing {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// What came out of it, or why not
     text: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! `rialto work artifact` and `rialto work fetch`: hands a file over, and takes one. What fits into an event goes with it;
 //! what is larger is uploaded as content that the event names.
 
-use super::{Which, act, explained};
+use super::{WorkArg, act, explained};
 use crate::commands::resource::guess;
 use crate::context::{Context, Voice};
 use crate::exit::CliError;
@@ -25,7 +25,7 @@ const PAGE: u32 = 100;
 #[derive(Debug, Args)]
 pub(crate) struct Artifact {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// The file; `-` reads standard input
     file: PathBuf,
     /// What it is called; the same name again replaces it
@@ -37,8 +37,8 @@ pub(crate) struct Artifact {
 #[derive(Debug, Args)]
 pub(crate) struct Fetch {
     #[command(flatten)]
-    which: Which,
-    /// Which artifact; not needed if there is one
+    which: WorkArg,
+    /// WorkArg artifact; not needed if there is one
     artifact: Option<String>,
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]

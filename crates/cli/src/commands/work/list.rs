@@ -1,6 +1,6 @@
 //! `rialto work list` and `rialto work show`.
 
-use super::{Which, explained};
+use super::{WorkArg, explained};
 use crate::commands::thread::pages;
 use crate::context::{Context, channel};
 use crate::exit::CliError;
@@ -46,7 +46,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// At most this many of its events, the first ones
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: u32,

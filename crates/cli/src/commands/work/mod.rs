@@ -32,7 +32,7 @@ pub(crate) enum Work {
     /// Call a work unit off
     Cancel(Cancel),
     /// Take a work unit, or begin with it
-    Take(Which),
+    Take(WorkArg),
     /// Say how far a work unit is
     Update(Update),
     /// Hand over a file
@@ -49,7 +49,7 @@ pub(crate) enum Work {
 
 /// A unit.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct WorkArg {
     /// Id of the unit, or the name you gave it
     id: String,
 }

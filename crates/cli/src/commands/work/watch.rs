@@ -1,6 +1,6 @@
 //! `rialto work watch`: one line per event of a unit, up to its end, over restarts of the node.
 
-use super::{Which, explained};
+use super::{WorkArg, explained};
 use crate::context::{Context, Voice};
 use crate::exit::CliError;
 use crate::render::work;
@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
-    which: Which,
+    which: WorkArg,
     /// Give up after this long, with exit 7
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,

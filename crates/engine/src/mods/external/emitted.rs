@@ -1,13 +1,13 @@
 //! Events that mods send: from `mod/{name}`, past every mod but their own (OpenAgents sheet, section 9.2).
 
 use super::owed::OwedMark;
-use super::shape::{Fixed, Shape};
+use super::shape::{ChangeableMembers, Fixed};
 use super::verdict::Changes;
-use super::{Chain, Mode, Sender, Step, addressee, ask, guards, is_mail, mail, mods, transformed};
+use super::{CheckSender, CheckStage, EmitChain, Mode, addressee, ask, guards, is_mail, mail, mods, transformed};
 use crate::emit::{Laid, lay};
 use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
 use crate::mods::persistence;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{EventRecord, More, Record};
 use crate::route::{Route, StreamKey};
 use crate::server_events::signal_id;
@@ -28,7 +28,7 @@ pub struct ModEvent<'a> {
     /// The event it answers, where it does not say itself.
     pub answers_to: Option<&'a str>,
     /// What it follows from.
-    pub chain: Chain,
+    pub chain: EmitChain,
     /// The owed emit that it is, if it had to wait.
     pub owed: Option<OwedMark>,
     /// What other mods said.
@@ -51,7 +51,7 @@ fn checked<'d>(state: &'d State, envelope: &'d Envelope<'_>, metadata: &Metadata
 /// Decides an event of a mod.
 pub(crate) fn decide(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     input: &ModEvent<'_>,
     now: Clock,
     fx: &mut Effects,
@@ -61,7 +61,7 @@ pub(crate) fn decide(
     }
     crate::emit::is_active(state)?;
     let source = format!("mod/{}", input.name);
-    let sender = Sender {
+    let sender = CheckSender {
         address: &source,
         member: None,
         role: None,
@@ -78,14 +78,14 @@ pub(crate) fn decide(
     }
     let fixed =
         Fixed { id: None, source: &source, network: &state.book.id, stamp: state.stamp(now.wall), sent_at: None };
-    let mut shape = Shape {
+    let mut shape = ChangeableMembers {
         kind: Cow::Borrowed(input.envelope.kind.as_ref()),
         target: Cow::Borrowed(input.envelope.target.as_ref()),
         payload: Cow::Borrowed(input.envelope.payload.as_ref()),
         metadata: metadata.to_json(),
         visibility: input.envelope.visibility,
     };
-    guards(state, live, input.answers, Step::Guard, &shape, sender, fixed, now)?;
+    guards(state, live, input.answers, CheckStage::Guard, &shape, sender, fixed, now)?;
     let mut notes = Vec::new();
     let mut text = shape.sent(fixed);
     if let Some(config) = addressee(state, input.answers, &shape.target) {
@@ -97,14 +97,14 @@ pub(crate) fn decide(
             if !asked || sender.is_behind(config) {
                 continue;
             }
-            let outcome = ask(state, input.answers, config, Step::Transform, &shape, sender, fixed)?;
+            let outcome = ask(state, input.answers, config, CheckStage::Transform, &shape, sender, fixed)?;
             let make = |changes: &Changes| shape.changed(changes, fixed).and_then(|text| reread(state, &text));
             if let Some(made) = transformed(config, outcome, make, &mut notes)? {
                 (text, shape) = made;
             }
         }
         if kind != shape.kind || target != shape.target {
-            guards(state, live, input.answers, Step::GuardAgain, &shape, sender, fixed, now)?;
+            guards(state, live, input.answers, CheckStage::GuardAgain, &shape, sender, fixed, now)?;
         }
     }
     let envelope = Envelope::parse(&text).map_err(|unreadable| unreadable.fault)?;
@@ -112,11 +112,11 @@ pub(crate) fn decide(
 }
 
 /// A changed event, if it may be sent so.
-fn reread(state: &State, text: &str) -> Result<(String, Shape<'static>), String> {
+fn reread(state: &State, text: &str) -> Result<(String, ChangeableMembers<'static>), String> {
     let envelope = Envelope::parse(text).map_err(|unreadable| unreadable.fault.message)?;
     let metadata = Metadata::parse(envelope.metadata).map_err(|fault| fault.message)?;
     checked(state, &envelope, &metadata).map_err(|fault| fault.message)?;
-    let shape = Shape {
+    let shape = ChangeableMembers {
         kind: envelope.kind.to_string().into(),
         target: envelope.target.to_string().into(),
         payload: envelope.payload.to_string().into(),
@@ -128,7 +128,7 @@ fn reread(state: &State, text: &str) -> Result<(String, Shape<'static>), String>
 
 fn commit(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     envelope: &Envelope<'_>,
     source: &str,
     (verdicts, owed): (Vec<String>, Option<OwedMark>),

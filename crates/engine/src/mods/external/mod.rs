@@ -1,6 +1,6 @@
 //! Mods that run elsewhere: as a process beside the node, or served by a member (OpenAgents sheet, section 9).
 //!
-//! The engine asks with [`Question::Check`] and decides the event again with what was said. Words of mods are kept with
+//! The engine asks with [`Question::ModCheck`] and decides the event again with what was said. Words of mods are kept with
 //! the event's answers, so that each mod is asked once; the list of mods is the one of the first question.
 //! Invariant: a guard that does not answer refuses; a transform that does not answer leaves the event as it was, or
 //! refuses if it says so; an observer is never waited for.
@@ -12,9 +12,9 @@ pub(crate) mod shape;
 pub mod verdict;
 
 use super::{ModConfig, Mode, auth, enrichment, rate_limiter, workspace};
-use crate::emit::Draft;
+use crate::emit::EmitDraft;
 use crate::input::{Answers, Clock, Effect, Effects, Question, Stop};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::EventRecord;
 use crate::state::{MemberId, State};
 use rialto_model::address::Entity;
@@ -23,10 +23,10 @@ use rialto_model::mods::OnError;
 use rialto_model::{Address, ErrorCode, EventType, Fault, Millis, Role, Seq, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shape::{Fixed, Shape};
+use shape::{ChangeableMembers, Fixed};
 use std::borrow::Cow;
 use std::sync::Arc;
-use verdict::{Changes, Said, Verdict};
+use verdict::{Changes, Judgement, ModVerdict};
 
 /// Where a mod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub const DEADLINE_MS: Millis = 1000;
 
 /// What a mod is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum CheckStage {
     /// Whether the event may go on.
     Guard,
     /// The same, after its type or target was changed.
@@ -77,31 +77,31 @@ pub enum Step {
 
 /// How an event follows from others: what mods send in answer to what mods sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chain {
+pub struct EmitChain {
     depth: u8,
     /// Events that may still follow from this one.
     left: u32,
 }
 
-impl Default for Chain {
-    fn default() -> Chain {
-        Chain { depth: 0, left: limits::MOD_EMITS_PER_CAUSE_MAX }
+impl Default for EmitChain {
+    fn default() -> EmitChain {
+        EmitChain { depth: 0, left: limits::MOD_EMITS_PER_CAUSE_MAX }
     }
 }
 
-impl Chain {
+impl EmitChain {
     /// So many events follow from this one: how many of them may, and where each of those stands.
-    pub fn next(self, wanted: usize) -> (usize, Chain) {
+    pub fn next(self, wanted: usize) -> (usize, EmitChain) {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let count = if self.depth < limits::MOD_EMIT_DEPTH_MAX { wanted.min(self.left) } else { 0 };
         let left = (self.left - count).checked_div(count).unwrap_or(0);
-        (count as usize, Chain { depth: self.depth.saturating_add(1), left })
+        (count as usize, EmitChain { depth: self.depth.saturating_add(1), left })
     }
 }
 
 /// One event for one mod.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Check {
+pub struct ModCheck {
     /// The mod.
     pub name: Box<str>,
     /// Where it runs.
@@ -109,7 +109,7 @@ pub struct Check {
     /// How long it may take.
     pub deadline_ms: Millis,
     /// What it is asked for.
-    pub step: Step,
+    pub step: CheckStage,
     /// The event, JSON.
     pub event: String,
     /// Who sends it, JSON.
@@ -119,32 +119,32 @@ pub struct Check {
     /// The list the event is on its way through.
     pub mods: Arc<[ModConfig]>,
     /// What it follows from.
-    pub chain: Chain,
+    pub chain: EmitChain,
 }
 
 /// What came of a check.
 #[derive(Debug, Clone)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The mod spoke.
-    Said(Verdict),
+    Said(ModVerdict),
     /// It did not, or not in time, or nothing that can be understood.
     Failed(&'static str),
 }
 
 /// A check that came to its end.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct FinishedCheck {
     /// The mod.
     pub name: Box<str>,
     /// What it was asked for.
-    pub step: Step,
+    pub step: CheckStage,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
 /// Who sends an event, as mods are told.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sender<'s> {
+pub(crate) struct CheckSender<'s> {
     pub(crate) address: &'s str,
     /// None of a mod, and of who joins for the first time.
     pub(crate) member: Option<MemberId>,
@@ -152,19 +152,19 @@ pub(crate) struct Sender<'s> {
     pub(crate) verification: u8,
     /// The mod that sends it.
     pub(crate) emitter: Option<&'s str>,
-    pub(crate) chain: Chain,
+    pub(crate) chain: EmitChain,
 }
 
-impl<'s> Sender<'s> {
-    pub(crate) fn member(state: &State, id: MemberId, address: &'s str) -> Sender<'s> {
+impl<'s> CheckSender<'s> {
+    pub(crate) fn member(state: &State, id: MemberId, address: &'s str) -> CheckSender<'s> {
         let member = state.member(id);
-        Sender {
+        CheckSender {
             address,
             member: Some(id),
             role: member.map(crate::state::Member::role),
             verification: member.map_or(0, |m| m.verification),
             emitter: None,
-            chain: Chain::default(),
+            chain: EmitChain::default(),
         }
     }
 
@@ -184,7 +184,7 @@ pub(crate) fn is_exempt(kind: EventType<'_>) -> bool {
 
 /// How far an event has come on its way through the transforms.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct TransformProgress {
     /// Transforms before this place have had their say.
     from: usize,
     /// What mods did that is worth a note.
@@ -219,7 +219,7 @@ pub(crate) enum Next {
     /// To its end.
     Through(Box<Walked>),
     /// As another event, this JSON, from here on.
-    Changed(String, Progress),
+    Changed(String, TransformProgress),
 }
 
 /// Whether mods that run elsewhere have a say: there are any, or were when the first of them was asked.
@@ -238,11 +238,11 @@ fn ask<'a>(
     state: &State,
     answers: &'a Answers,
     config: &ModConfig,
-    step: Step,
-    shape: &Shape<'_>,
-    sender: Sender<'_>,
+    step: CheckStage,
+    shape: &ChangeableMembers<'_>,
+    sender: CheckSender<'_>,
     fixed: Fixed<'_>,
-) -> Result<&'a Outcome, Stop> {
+) -> Result<&'a CheckOutcome, Stop> {
     if let Some(known) = answers.checked.iter().find(|c| c.name == config.name && c.step == step) {
         return Ok(&known.outcome);
     }
@@ -253,16 +253,16 @@ fn ask<'a>(
 fn check(
     state: &State,
     config: &ModConfig,
-    step: Step,
+    step: CheckStage,
     event: String,
-    sender: Sender<'_>,
+    sender: CheckSender<'_>,
     mods: Arc<[ModConfig]>,
-) -> Check {
+) -> ModCheck {
     let context = json!({
         "network": state.book.id, "address": sender.address, "role": sender.role.map(Role::as_str),
         "verification": sender.verification,
     });
-    Check {
+    ModCheck {
         name: config.name.clone(),
         runs: config.runs,
         deadline_ms: config.deadline(),
@@ -293,16 +293,16 @@ fn refused(config: &ModConfig, code: Option<&str>, message: Option<&str>) -> Fau
 #[allow(clippy::too_many_arguments, reason = "everything a question says")]
 pub(crate) fn guards(
     state: &State,
-    live: &mut Live,
+    live: &mut VolatileState,
     answers: &Answers,
-    step: Step,
-    shape: &Shape<'_>,
-    sender: Sender<'_>,
+    step: CheckStage,
+    shape: &ChangeableMembers<'_>,
+    sender: CheckSender<'_>,
     fixed: Fixed<'_>,
     now: Clock,
 ) -> Result<(), Stop> {
     let mut metadata = Metadata::default();
-    let view = super::Draft {
+    let view = super::PipelineInput {
         kind: &shape.kind,
         source: sender.member,
         address: sender.address,
@@ -331,17 +331,17 @@ pub(crate) fn guards(
             continue;
         }
         let fault = match ask(state, answers, config, step, shape, sender, fixed)? {
-            Outcome::Said(Verdict { said: Said::Pass | Said::Modified(_), .. }) => {
+            CheckOutcome::Said(ModVerdict { said: Judgement::Pass | Judgement::Modified(_), .. }) => {
                 if crate::bugs::on("only the first guard is asked") {
                     break;
                 }
                 continue;
             }
-            Outcome::Failed(_) if crate::bugs::on("guard that fails lets through") => continue,
-            Outcome::Said(Verdict { said: Said::Reject { code, message }, .. }) => {
+            CheckOutcome::Failed(_) if crate::bugs::on("guard that fails lets through") => continue,
+            CheckOutcome::Said(ModVerdict { said: Judgement::Reject { code, message }, .. }) => {
                 refused(config, code.as_deref(), message.as_deref())
             }
-            Outcome::Failed(reason) => failed(config, reason),
+            CheckOutcome::Failed(reason) => failed(config, reason),
         };
         if let Some(limiter) = limiter {
             // What was asked about counts, also if it is refused.
@@ -355,14 +355,14 @@ pub(crate) fn guards(
 /// Lets the external mods have their say about an event of a member, before anything of it is decided.
 pub(crate) fn walk(
     state: &State,
-    live: &mut Live,
-    draft: &Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: &EmitDraft<'_, '_>,
     answers: &Answers,
-    mut progress: Progress,
+    mut progress: TransformProgress,
     goes: &dyn Fn(&str) -> Result<(), Fault>,
     now: Clock,
 ) -> Result<Next, Stop> {
-    let sender = Sender::member(state, draft.member, &draft.address);
+    let sender = CheckSender::member(state, draft.member, &draft.address);
     let fixed = Fixed {
         id: draft.envelope.id.as_deref(),
         source: &draft.address,
@@ -371,7 +371,7 @@ pub(crate) fn walk(
         sent_at: draft.envelope.timestamp,
     };
     let mut metadata = draft.metadata.clone();
-    let mut shape = Shape {
+    let mut shape = ChangeableMembers {
         kind: Cow::Borrowed(draft.envelope.kind.as_ref()),
         target: Cow::Borrowed(&draft.target),
         payload: Cow::Borrowed(draft.envelope.payload.as_ref()),
@@ -379,7 +379,7 @@ pub(crate) fn walk(
         visibility: Some(draft.visibility),
     };
     if progress.from == 0 {
-        guards(state, live, answers, Step::Guard, &shape, sender, fixed, now)?;
+        guards(state, live, answers, CheckStage::Guard, &shape, sender, fixed, now)?;
     }
     if let Some(config) = addressee(state, answers, &draft.target) {
         mail(state, answers, config, &shape, sender, fixed)?;
@@ -394,7 +394,7 @@ pub(crate) fn walk(
                 shape.metadata = metadata.to_json();
                 continue;
             }
-            let outcome = ask(state, answers, config, Step::Transform, &shape, sender, fixed)?;
+            let outcome = ask(state, answers, config, CheckStage::Transform, &shape, sender, fixed)?;
             let make = |changes: &Changes| {
                 let text = shape.changed(changes, fixed)?;
                 goes(&text).map(|()| text).map_err(|fault| fault.message)
@@ -411,7 +411,7 @@ pub(crate) fn walk(
     }
     let elsewhere = progress.began.as_ref().is_some_and(|b| b.kind != shape.kind || b.target != shape.target);
     if elsewhere && !crate::bugs::on("changed event unguarded") {
-        guards(state, live, answers, Step::GuardAgain, &shape, sender, fixed, now)?;
+        guards(state, live, answers, CheckStage::GuardAgain, &shape, sender, fixed, now)?;
     }
     let changed = progress.began.is_some();
     Ok(Next::Through(Box::new(Walked {
@@ -425,15 +425,17 @@ pub(crate) fn walk(
 /// What a transform makes of an event, if it changes it; what it cannot do or did not do is skipped or refused.
 fn transformed<T>(
     config: &ModConfig,
-    outcome: &Outcome,
+    outcome: &CheckOutcome,
     make: impl FnOnce(&Changes) -> Result<T, String>,
     notes: &mut Vec<String>,
 ) -> Result<Option<T>, Fault> {
     let made = match outcome {
-        Outcome::Said(Verdict { said: Said::Pass, .. }) => return Ok(None),
-        Outcome::Said(Verdict { said: Said::Modified(changes), .. }) => make(changes),
-        Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => Err("a transform cannot refuse".to_owned()),
-        Outcome::Failed(reason) => Err((*reason).to_owned()),
+        CheckOutcome::Said(ModVerdict { said: Judgement::Pass, .. }) => return Ok(None),
+        CheckOutcome::Said(ModVerdict { said: Judgement::Modified(changes), .. }) => make(changes),
+        CheckOutcome::Said(ModVerdict { said: Judgement::Reject { .. }, .. }) => {
+            Err("a transform cannot refuse".to_owned())
+        }
+        CheckOutcome::Failed(reason) => Err((*reason).to_owned()),
     };
     match made {
         Ok(made) => {
@@ -453,7 +455,7 @@ fn is_routing(config: &ModConfig, kind: &str) -> bool {
 }
 
 impl Began {
-    fn of(draft: &Draft<'_, '_>) -> Result<Began, Fault> {
+    fn of(draft: &EmitDraft<'_, '_>) -> Result<Began, Fault> {
         let envelope = draft.envelope;
         let sent_body = match (draft.sent_body, &envelope.id) {
             (Some(known), _) => Some(known),
@@ -473,15 +475,15 @@ impl Began {
 /// Brings metadata to where a builtin transform will leave it, for those behind it.
 fn preview(
     state: &State,
-    live: &Live,
+    live: &VolatileState,
     config: &ModConfig,
-    draft: &Draft<'_, '_>,
+    draft: &EmitDraft<'_, '_>,
     metadata: &mut Metadata<'_>,
     stamp: Millis,
 ) -> Result<(), Stop> {
     match config.name.as_ref() {
         enrichment::NAME => {
-            let mut view = super::Draft {
+            let mut view = super::PipelineInput {
                 kind: &draft.envelope.kind,
                 source: Some(draft.member),
                 address: &draft.address,
@@ -522,21 +524,21 @@ fn mail(
     state: &State,
     answers: &Answers,
     config: &ModConfig,
-    shape: &Shape<'_>,
-    sender: Sender<'_>,
+    shape: &ChangeableMembers<'_>,
+    sender: CheckSender<'_>,
     fixed: Fixed<'_>,
 ) -> Result<(), Stop> {
-    match ask(state, answers, config, Step::Mail, shape, sender, fixed)? {
-        Outcome::Said(Verdict { said: Said::Pass | Said::Modified(_), .. }) => Ok(()),
-        Outcome::Said(Verdict { said: Said::Reject { code, message }, .. }) => {
+    match ask(state, answers, config, CheckStage::Mail, shape, sender, fixed)? {
+        CheckOutcome::Said(ModVerdict { said: Judgement::Pass | Judgement::Modified(_), .. }) => Ok(()),
+        CheckOutcome::Said(ModVerdict { said: Judgement::Reject { code, message }, .. }) => {
             Err(refused(config, code.as_deref(), message.as_deref()).into())
         }
-        Outcome::Failed(reason) => Err(failed(config, reason).into()),
+        CheckOutcome::Failed(reason) => Err(failed(config, reason).into()),
     }
 }
 
 /// Shows a decided event to the external observers.
-pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str, Chain)>, fx: &mut Effects) {
+pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str, EmitChain)>, fx: &mut Effects) {
     let event = &record.event;
     if is_exempt(event.event_type()) || event.target().starts_with("mod/") {
         return;
@@ -548,8 +550,8 @@ pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str
         .filter(|m| m.mode == Mode::Observe && !m.runs.is_builtin() && m.intercepts(event.kind()));
     let member = record.route.source;
     let sender = match member {
-        Some(id) => Sender::member(state, id, event.source()),
-        None => Sender {
+        Some(id) => CheckSender::member(state, id, event.source()),
+        None => CheckSender {
             address: event.source(),
             member: None,
             role: None,
@@ -561,7 +563,7 @@ pub(crate) fn observe(state: &State, record: &EventRecord, emitter: Option<(&str
     for config in observers.filter(|config| !sender.is_behind(config)) {
         let mods: Arc<[ModConfig]> = Arc::default();
         let seq = Some(event.seq).filter(|seq| *seq > 0);
-        let check = Check { seq, ..check(state, config, Step::Observe, event.json(), sender, mods) };
+        let check = ModCheck { seq, ..check(state, config, CheckStage::Observe, event.json(), sender, mods) };
         fx.after.push(Effect::Observe(Box::new(check)));
     }
 }
@@ -573,7 +575,7 @@ mod tests {
     #[test]
     fn what_follows_from_one_event_is_bounded() {
         // Every event is answered by as many as a verdict may hold, for as long as any may follow.
-        let (mut all, mut last) = (0, vec![Chain::default()]);
+        let (mut all, mut last) = (0, vec![EmitChain::default()]);
         while !last.is_empty() {
             last = last
                 .into_iter()
@@ -586,7 +588,7 @@ mod tests {
         }
         assert_eq!(all, limits::MOD_EMITS_PER_CAUSE_MAX as usize);
         // One after the other ends at the depth.
-        let (mut chain, mut depth) = (Chain::default(), 0);
+        let (mut chain, mut depth) = (EmitChain::default(), 0);
         while let (1, next) = chain.next(1) {
             (chain, depth) = (next, depth + 1);
         }

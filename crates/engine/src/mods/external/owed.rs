@@ -5,7 +5,7 @@
 //! between the two loses nothing and repeats nothing: the next start takes up what is still owed.
 //! Not here: how long an emit waits for its mods (`rialto-node`), and what its text is blanked for (`redaction`).
 
-use super::Chain;
+use super::EmitChain;
 use crate::Engine;
 use crate::input::Effects;
 use crate::record::Change;
@@ -20,7 +20,7 @@ pub struct OwedEmit {
     #[serde(rename = "mod")]
     pub name: Box<str>,
     /// What it follows from, as far as that is bounded.
-    pub chain: Chain,
+    pub chain: EmitChain,
     /// The event that the mod judged, if that was committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Seq>,

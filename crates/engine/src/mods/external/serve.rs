@@ -1,10 +1,10 @@
 //! Mods that members serve: who may, under which name, and what becomes of them when their server goes.
 
 use super::{DEADLINE_MS, OnError, Runs};
-use crate::emit::{self, Draft};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::mods::{ModConfig, Mode, STANDARD, manage, sort};
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::state::{MemberId, State};
 use rialto_model::view::AdminOutcome;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 #[derive(Deserialize)]
-struct Wish {
+struct ServePayload {
     name: String,
     #[serde(default)]
     mode: Option<String>,
@@ -36,12 +36,12 @@ fn bad(field: &str, text: impl Into<String>) -> Fault {
 /// `network.mod.serve`: from here on the sender is asked.
 pub(crate) fn serve(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let wish: Wish = serde_json::from_str(&draft.envelope.payload)
+    let wish: ServePayload = serde_json::from_str(&draft.envelope.payload)
         .map_err(|e| Fault::new(ErrorCode::InvalidPayload, format!("what is served: {e}")).field("payload"))?;
     check_name(state, &wish.name)?;
     let id = draft.member;
@@ -103,7 +103,7 @@ fn may_serve(state: &State, id: MemberId, name: &str) -> Result<(), Fault> {
 }
 
 /// What is not said stays as it was, or has its default.
-fn config(wish: &Wish, id: MemberId, known: Option<&ModConfig>) -> Result<ModConfig, Fault> {
+fn config(wish: &ServePayload, id: MemberId, known: Option<&ModConfig>) -> Result<ModConfig, Fault> {
     let mode = match wish.mode.as_deref() {
         Some(text) => Mode::from_wire(text).ok_or_else(|| bad("mode", "mode is guard, transform or observe"))?,
         None => known.map(|m| m.mode).ok_or_else(|| bad("mode", "say the mode: guard, transform or observe"))?,
@@ -180,7 +180,7 @@ pub(crate) fn approve(
 }
 
 /// The member leaves for good or is removed: what it serves is unloaded.
-pub(crate) fn left(state: &State, live: &mut Live, id: MemberId, now: Clock, fx: &mut Effects) {
+pub(crate) fn left(state: &State, live: &mut VolatileState, id: MemberId, now: Clock, fx: &mut Effects) {
     let gone: Vec<Box<str>> = served(state, id).map(|m| m.name.clone()).collect();
     if gone.is_empty() {
         return;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// The members of an event a transform may change.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape<'s> {
+pub(crate) struct ChangeableMembers<'s> {
     pub(crate) kind: Cow<'s, str>,
     pub(crate) target: Cow<'s, str>,
     pub(crate) payload: Cow<'s, str>,
@@ -28,7 +28,7 @@ pub(crate) struct Fixed<'s> {
     pub(crate) sent_at: Option<&'s str>,
 }
 
-impl Shape<'_> {
+impl ChangeableMembers<'_> {
     fn push(&self, id: Option<&str>, out: &mut String) {
         out.push('{');
         if let Some(id) = id {
@@ -78,7 +78,7 @@ impl Shape<'_> {
             return Err(format!("{} cannot become {kind}", self.kind));
         }
         let raw = |said: &'_ Option<Box<RawValue>>, own: &str| said.as_ref().map_or(own, |raw| raw.get()).to_owned();
-        let shape = Shape {
+        let shape = ChangeableMembers {
             kind: kind.into(),
             target: changes.target.as_deref().unwrap_or(&self.target).into(),
             payload: raw(&changes.payload, &self.payload).into(),

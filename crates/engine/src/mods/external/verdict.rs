@@ -6,16 +6,16 @@ use serde_json::value::RawValue;
 
 /// A mod's word.
 #[derive(Debug, Clone)]
-pub struct Verdict {
+pub struct ModVerdict {
     /// About the event.
-    pub said: Said,
+    pub said: Judgement,
     /// Events of its own, as JSON objects.
     pub emit: Vec<Box<RawValue>>,
 }
 
 /// What it says of the event.
 #[derive(Debug, Clone)]
-pub enum Said {
+pub enum Judgement {
     /// It may go on as it is.
     Pass,
     /// It may not.
@@ -41,7 +41,7 @@ pub struct Changes {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct VerdictWire {
     verdict: String,
     #[serde(default)]
     code: Option<String>,
@@ -58,20 +58,20 @@ const CODE_CHARS_MAX: usize = 64;
 /// Characters of its message; what is beyond is cut.
 const MESSAGE_CHARS_MAX: usize = 1000;
 
-impl Verdict {
+impl ModVerdict {
     /// Reads a verdict; a member it has not is no harm, one of the wrong kind is.
-    pub fn parse(text: &str) -> Result<Verdict, Fault> {
+    pub fn parse(text: &str) -> Result<ModVerdict, Fault> {
         let bad = |what: String| Fault::new(ErrorCode::InvalidPayload, what).field("payload");
-        let wire: Wire = serde_json::from_str(text).map_err(|e| bad(format!("a verdict: {e}")))?;
+        let wire: VerdictWire = serde_json::from_str(text).map_err(|e| bad(format!("a verdict: {e}")))?;
         let said = match wire.verdict.as_str() {
-            "pass" => Said::Pass,
-            "reject" => Said::Reject {
+            "pass" => Judgement::Pass,
+            "reject" => Judgement::Reject {
                 // A refusal stands whatever it is called.
                 code: wire.code.filter(|code| is_code(code)).map(String::into_boxed_str),
                 message: wire.message.map(|text| text.chars().take(MESSAGE_CHARS_MAX).collect()),
             },
             "modified" => match wire.event {
-                Some(event) => Said::Modified(event),
+                Some(event) => Judgement::Modified(event),
                 None => return Err(bad("the verdict \"modified\" needs the changed event in \"event\"".to_owned())),
             },
             other => return Err(bad(format!("verdict is pass, reject or modified, not {other:?}"))),
@@ -80,7 +80,7 @@ impl Verdict {
         if emit.len() > limits::MOD_EMITS_MAX {
             return Err(bad(format!("a verdict emits at most {} events", limits::MOD_EMITS_MAX)));
         }
-        Ok(Verdict { said, emit })
+        Ok(ModVerdict { said, emit })
     }
 }
 
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn verdicts_are_read() {
-        assert!(matches!(Verdict::parse(r#"{"verdict":"pass","ticket":"x"}"#).unwrap().said, Said::Pass));
-        let said = |text: &str| match Verdict::parse(text).unwrap().said {
-            Said::Reject { code, message } => (code.map(String::from), message),
-            Said::Pass | Said::Modified(_) => panic!("{text}"),
+        assert!(matches!(ModVerdict::parse(r#"{"verdict":"pass","ticket":"x"}"#).unwrap().said, Judgement::Pass));
+        let said = |text: &str| match ModVerdict::parse(text).unwrap().said {
+            Judgement::Reject { code, message } => (code.map(String::from), message),
+            Judgement::Pass | Judgement::Modified(_) => panic!("{text}"),
         };
         let full = said(r#"{"verdict":"reject","code":"acme.profanity","message":"no"}"#);
         assert_eq!(full, (Some("acme.profanity".to_owned()), Some("no".to_owned())));
@@ -119,14 +119,14 @@ mod tests {
             r#"{"verdict":"pass","emit":{}}"#,
             r#"{"verdict":1}"#,
         ] {
-            assert_eq!(Verdict::parse(text).map(|_| ()).unwrap_err().code, ErrorCode::InvalidPayload, "{text}");
+            assert_eq!(ModVerdict::parse(text).map(|_| ()).unwrap_err().code, ErrorCode::InvalidPayload, "{text}");
         }
     }
 
     #[test]
     fn emits_are_bounded() {
         let of = |n: usize| format!(r#"{{"verdict":"pass","emit":[{}]}}"#, vec!["{}"; n].join(","));
-        assert_eq!(Verdict::parse(&of(limits::MOD_EMITS_MAX)).unwrap().emit.len(), limits::MOD_EMITS_MAX);
-        assert!(Verdict::parse(&of(limits::MOD_EMITS_MAX + 1)).is_err());
+        assert_eq!(ModVerdict::parse(&of(limits::MOD_EMITS_MAX)).unwrap().emit.len(), limits::MOD_EMITS_MAX);
+        assert!(ModVerdict::parse(&of(limits::MOD_EMITS_MAX + 1)).is_err());
     }
 }

@@ -17,7 +17,7 @@ const NAME_CHARS_MAX: usize = 128;
 /// The names mentioned, in order of appearance, each once (case aside) as it was first written; at most
 /// [`MENTIONS_MAX`].
 pub fn mentions(text: &str) -> Vec<&str> {
-    let mut found = Found::default();
+    let mut found = FoundMentions::default();
     if text.contains('@') {
         for paragraph in paragraphs(text) {
             if found.is_full() {
@@ -30,11 +30,11 @@ pub fn mentions(text: &str) -> Vec<&str> {
 }
 
 #[derive(Default)]
-struct Found<'t> {
+struct FoundMentions<'t> {
     names: Vec<&'t str>,
 }
 
-impl<'t> Found<'t> {
+impl<'t> FoundMentions<'t> {
     fn is_full(&self) -> bool {
         self.names.len() >= MENTIONS_MAX
     }
@@ -116,7 +116,7 @@ fn after_list_marker(inner: &str) -> &str {
     }
 }
 
-fn in_paragraph<'t>(text: &'t str, found: &mut Found<'t>) {
+fn in_paragraph<'t>(text: &'t str, found: &mut FoundMentions<'t>) {
     let mut from = 0;
     for span in code_spans(text) {
         in_plain(text, from..span.start, found);
@@ -167,7 +167,7 @@ fn is_escaped(bytes: &[u8], at: usize) -> bool {
     before.iter().rev().take_while(|c| **c == b'\\').count() % 2 == 1
 }
 
-fn in_plain<'t>(text: &'t str, range: Range<usize>, found: &mut Found<'t>) {
+fn in_plain<'t>(text: &'t str, range: Range<usize>, found: &mut FoundMentions<'t>) {
     let plain = text.get(range.clone()).unwrap_or_default();
     for (at, _) in plain.match_indices('@') {
         if found.is_full() {

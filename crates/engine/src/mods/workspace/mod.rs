@@ -8,10 +8,10 @@ mod route;
 pub(crate) mod sessions;
 
 use super::ModConfig;
-use crate::emit::Draft;
+use crate::emit::EmitDraft;
 use crate::input::{Accepted, Clock, Effects, Emit, Question, Stop};
 use crate::invites;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{ChannelId, Member, MemberId, State};
@@ -43,7 +43,7 @@ pub(crate) fn is_ephemeral(state: &State, kind: EventType<'_>) -> bool {
 }
 
 /// Whether the mod writes into the metadata of this event.
-pub(crate) fn rewrites(state: &State, draft: &Draft<'_, '_>) -> bool {
+pub(crate) fn rewrites(state: &State, draft: &EmitDraft<'_, '_>) -> bool {
     let kind = draft.kind;
     let posted = kind == EventType::MessagePosted && matches!(draft.route.stream, Some(StreamKey::Channel(_)));
     posted && active(state, kind).is_some() || acts(state, draft)
@@ -62,21 +62,21 @@ pub(crate) fn resolve(state: &State, kind: EventType<'_>, target: &Address) -> O
 }
 
 /// Whether the event does something to sessions or invitations.
-pub(crate) fn acts(state: &State, draft: &Draft<'_, '_>) -> bool {
+pub(crate) fn acts(state: &State, draft: &EmitDraft<'_, '_>) -> bool {
     act_of(state, draft).is_some()
 }
 
 /// An event that does something.
-enum Act {
+enum WorkspaceAct {
     Create,
     Update(ChannelId),
     Invite,
 }
 
-fn act_of(state: &State, draft: &Draft<'_, '_>) -> Option<Act> {
+fn act_of(state: &State, draft: &EmitDraft<'_, '_>) -> Option<WorkspaceAct> {
     let kind = draft.kind;
     if invites::is_about(state, kind) {
-        return Some(Act::Invite);
+        return Some(WorkspaceAct::Invite);
     }
     if !matches!(kind, EventType::SessionCreated | EventType::SessionUpdated)
         || !draft.target.starts_with("channel/session-")
@@ -85,8 +85,8 @@ fn act_of(state: &State, draft: &Draft<'_, '_>) -> Option<Act> {
     }
     active(state, kind)?;
     match (kind, draft.route.stream) {
-        (EventType::SessionCreated, None) => Some(Act::Create),
-        (EventType::SessionUpdated, Some(StreamKey::Channel(id))) => Some(Act::Update(id)),
+        (EventType::SessionCreated, None) => Some(WorkspaceAct::Create),
+        (EventType::SessionUpdated, Some(StreamKey::Channel(id))) => Some(WorkspaceAct::Update(id)),
         _ => None,
     }
 }
@@ -94,23 +94,23 @@ fn act_of(state: &State, draft: &Draft<'_, '_>) -> Option<Act> {
 /// Decides such an event.
 pub(crate) fn act(
     state: &State,
-    live: &mut Live,
-    draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    draft: EmitDraft<'_, '_>,
     input: &Emit<'_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
     match act_of(state, &draft) {
-        Some(Act::Create) => sessions::create(state, live, draft, now, fx),
-        Some(Act::Update(channel)) => sessions::update(state, live, draft, channel, now, fx),
-        Some(Act::Invite) => invites::decide(state, live, draft, input, now, fx),
+        Some(WorkspaceAct::Create) => sessions::create(state, live, draft, now, fx),
+        Some(WorkspaceAct::Update(channel)) => sessions::update(state, live, draft, channel, now, fx),
+        Some(WorkspaceAct::Invite) => invites::decide(state, live, draft, input, now, fx),
         None => Err(ErrorCode::Internal.into()),
     }
 }
 
 /// What a message is, by its `message_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum MessageKind {
     /// Somebody may be meant by it.
     Talk,
     /// Wakes nobody.
@@ -123,14 +123,14 @@ enum Sort {
 #[derive(Debug)]
 pub(crate) struct Message<'s> {
     config: &'s ModConfig,
-    sort: Sort,
+    sort: MessageKind,
     said: Value,
     /// The event it answers, as far as it is known.
     answers: Option<Arc<EventRecord>>,
 }
 
 /// Reads a message before anything is decided about it; what it answers may have to be looked up first.
-pub(crate) fn message<'s>(state: &'s State, draft: &Draft<'_, '_>) -> Result<Option<Message<'s>>, Stop> {
+pub(crate) fn message<'s>(state: &'s State, draft: &EmitDraft<'_, '_>) -> Result<Option<Message<'s>>, Stop> {
     let kind = draft.kind;
     let Some(config) = (kind == EventType::MessagePosted).then(|| active(state, kind)).flatten() else {
         return Ok(None);
@@ -148,9 +148,9 @@ pub(crate) fn message<'s>(state: &'s State, draft: &Draft<'_, '_>) -> Result<Opt
         return Err(Fault::new(ErrorCode::TooLarge, text).field("payload.content").into());
     }
     let sort = match said.get("message_type").and_then(Value::as_str) {
-        Some("status" | "thinking") => Sort::Fleeting,
-        Some("todos") => Sort::Quiet,
-        _ => Sort::Talk,
+        Some("status" | "thinking") => MessageKind::Fleeting,
+        Some("todos") => MessageKind::Quiet,
+        _ => MessageKind::Talk,
     };
     let mut message = Message { config, sort, said, answers: None };
     if message.is_routed()
@@ -179,7 +179,7 @@ pub(crate) struct Meant {
 
 impl Message<'_> {
     fn is_routed(&self) -> bool {
-        self.sort == Sort::Talk && self.config.flag("mention_routing", true)
+        self.sort == MessageKind::Talk && self.config.flag("mention_routing", true)
     }
 
     fn whole(&self, key: &str, default: u64) -> u64 {
@@ -190,17 +190,17 @@ impl Message<'_> {
     pub(crate) fn transform(
         &self,
         state: &State,
-        live: &mut Live,
-        draft: &Draft<'_, '_>,
+        live: &mut VolatileState,
+        draft: &EmitDraft<'_, '_>,
         metadata: &mut Metadata<'_>,
     ) -> Meant {
         let mut meant = Meant::default();
-        if self.sort == Sort::Fleeting {
+        if self.sort == MessageKind::Fleeting {
             meant.life_ms = Some(self.whole("status_ttl_s", STATUS_TTL_S).saturating_mul(1000));
         }
         let Some(StreamKey::Channel(channel)) = draft.route.stream else { return meant };
         let by_human = state.member(draft.member).is_some_and(Member::is_human);
-        if by_human && self.sort == Sort::Talk && self.config.flag("auto_title", true) {
+        if by_human && self.sort == MessageKind::Talk && self.config.flag("auto_title", true) {
             let content = self.said.get("content").and_then(Value::as_str).unwrap_or_default();
             meant.title = sessions::title_for(state, channel, content);
         }
@@ -219,7 +219,13 @@ impl Message<'_> {
     }
 
     /// Writes what [`Message::transform`] will write, and counts nothing.
-    pub(crate) fn preview(&self, state: &State, live: &Live, draft: &Draft<'_, '_>, metadata: &mut Metadata<'_>) {
+    pub(crate) fn preview(
+        &self,
+        state: &State,
+        live: &VolatileState,
+        draft: &EmitDraft<'_, '_>,
+        metadata: &mut Metadata<'_>,
+    ) {
         let Some(StreamKey::Channel(channel)) = draft.route.stream.filter(|_| self.is_routed()) else { return };
         let by_human = state.member(draft.member).is_some_and(Member::is_human);
         let streak = if by_human { 0 } else { live.streaks.get(&channel).copied().unwrap_or(0) + 1 };
@@ -227,7 +233,7 @@ impl Message<'_> {
     }
 
     /// Who is meant.
-    fn routed(&self, state: &State, channel: ChannelId, draft: &Draft<'_, '_>, streak: u64) -> Routed {
+    fn routed(&self, state: &State, channel: ChannelId, draft: &EmitDraft<'_, '_>, streak: u64) -> Routed {
         let by_human = state.member(draft.member).is_some_and(Member::is_human);
         let found = route::mentioned(state, channel, draft.member, &self.said);
         let (mentions, seats) = route::allowed(state, channel, draft.member, &found);
@@ -247,7 +253,7 @@ impl Message<'_> {
     }
 
     /// Messages of agents in a row in this channel, this one among them.
-    fn streak(&self, live: &mut Live, channel: ChannelId, by_human: bool) -> u64 {
+    fn streak(&self, live: &mut VolatileState, channel: ChannelId, by_human: bool) -> u64 {
         if by_human {
             live.streaks.remove(&channel);
             return 0;

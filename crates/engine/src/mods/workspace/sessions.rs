@@ -3,12 +3,12 @@
 //! Invariant: a title somebody chose is never replaced by one that was made up.
 
 use super::active;
-use crate::channels::{self, Made};
-use crate::emit::{self, Draft};
+use crate::channels::{self, DecidedChannel};
+use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::membership::find_named;
 use crate::mods::persistence;
-use crate::presence::Live;
+use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::route::StreamKey;
 use crate::server_events::mod_event;
@@ -53,7 +53,7 @@ fn says(
 }
 
 /// A channel was made: a session is told of.
-pub(crate) fn began(state: &State, made: &Made, titled: bool, now: Clock, fx: &mut Effects) {
+pub(crate) fn began(state: &State, made: &DecidedChannel, titled: bool, now: Clock, fx: &mut Effects) {
     if titled && is_session(&made.name) {
         fx.change(Change::ChannelSet {
             channel: made.id,
@@ -67,7 +67,7 @@ pub(crate) fn began(state: &State, made: &Made, titled: bool, now: Clock, fx: &m
 }
 
 /// The payload of `workspace.session.created`.
-fn told(state: &State, made: &Made) -> Value {
+fn told(state: &State, made: &DecidedChannel) -> Value {
     let address = |id: MemberId| state.member(id).map(|m| m.address.clone());
     let mut told = json!({
         "session_id": session_id(&made.name), "channel": format!("channel/{}", made.name), "title": made.title,
@@ -83,8 +83,8 @@ fn told(state: &State, made: &Made) -> Value {
 /// `workspace.session.created` of a client, for a channel that is not there: it is made.
 pub(super) fn create(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
@@ -113,15 +113,15 @@ pub(super) fn create(
 
 /// What is to change about a channel.
 #[derive(Debug, Default)]
-struct Wish {
+struct ChannelChange {
     title: Option<String>,
     starred: Option<bool>,
     status: Option<ChannelStatus>,
     master: Option<Option<MemberId>>,
 }
 
-impl Wish {
-    fn of(state: &State, changes: &ChannelChanges) -> Result<Wish, Fault> {
+impl ChannelChange {
+    fn of(state: &State, changes: &ChannelChanges) -> Result<ChannelChange, Fault> {
         let ChannelChanges { title, starred, status, master_agent } = changes.clone();
         if title.as_ref().is_some_and(|t| t.trim().is_empty() || t.chars().count() > limits::CHANNEL_TITLE_CHARS_MAX) {
             let text = format!("title: expected text of 1 to {} characters", limits::CHANNEL_TITLE_CHARS_MAX);
@@ -132,7 +132,7 @@ impl Wish {
             id.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is no agent here")))
         };
         let master = master_agent.map(|name| name.map(agent).transpose()).transpose()?;
-        Ok(Wish { title, starred, status, master })
+        Ok(ChannelChange { title, starred, status, master })
     }
 
     fn apply(self, channel: ChannelId, here: &Channel, auto: bool, fx: &mut Effects) {
@@ -162,8 +162,8 @@ impl Wish {
 /// `workspace.session.updated` of a member: it applies to the channel.
 pub(super) fn update(
     state: &State,
-    live: &mut Live,
-    mut draft: Draft<'_, '_>,
+    live: &mut VolatileState,
+    mut draft: EmitDraft<'_, '_>,
     channel: ChannelId,
     now: Clock,
     fx: &mut Effects,
@@ -177,7 +177,7 @@ pub(super) fn update(
         let text = format!("join channel/{name}, or be its master, to change it");
         return Err(Fault::new(ErrorCode::NotAChannelMember, text).into());
     }
-    let wish = Wish::of(state, &changes)?;
+    let wish = ChannelChange::of(state, &changes)?;
     if wish.status == Some(ChannelStatus::Deleted) && !manages {
         return Err(Fault::new(ErrorCode::Forbidden, "only its creator, a master or a human deletes a session").into());
     }
@@ -204,7 +204,7 @@ pub(crate) fn set(
     let here = state.channel(id).ok_or_else(unknown)?;
     let SessionUpdate { changes, auto_title } = update;
     let auto = auto_title.unwrap_or(false);
-    let wish = Wish::of(state, changes)?;
+    let wish = ChannelChange::of(state, changes)?;
     let mut payload = json!({ "session_id": session_id(&name), "changes": changes });
     if let (true, Some(map)) = (auto, payload.as_object_mut()) {
         map.insert("auto_title".into(), json!(true));
@@ -278,7 +278,7 @@ pub(crate) fn titled(state: &State, channel: ChannelId, title: String, now: Cloc
 }
 
 /// Archives sessions nobody has written in for long, now and then. Starred ones stay.
-pub(crate) fn archive(state: &State, live: &mut Live, now: Clock, fx: &mut Effects) {
+pub(crate) fn archive(state: &State, live: &mut VolatileState, now: Clock, fx: &mut Effects) {
     let Some(config) = active(state, EventType::SessionUpdated) else { return };
     let days = config.config.get("auto_archive_days").and_then(Value::as_u64).unwrap_or(ARCHIVE_DAYS);
     // Where history keeps no messages, nobody knows when a session was last used.

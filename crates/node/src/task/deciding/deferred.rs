@@ -9,7 +9,7 @@ use super::{EventBatch, planted};
 use crate::command::Reply;
 use rialto_engine::input::Content;
 use rialto_engine::mods::Runs;
-use rialto_engine::mods::external::{Check, Outcome};
+use rialto_engine::mods::external::{CheckOutcome, ModCheck};
 use rialto_engine::{AckRequest, MemberId};
 use rialto_model::error::Scope;
 use rialto_model::{ErrorCode, Fault, Millis, limits};
@@ -45,7 +45,7 @@ pub(in crate::task) enum Resolution {
     /// Bytes of a blob.
     Bytes(Content, u64, Arc<[u8]>),
     /// What came of asking a mod.
-    Verdict(Outcome),
+    Verdict(CheckOutcome),
     /// Events that an ack of this member names; what the member sent after it may wait.
     LookedUp(MemberId, AckRequest),
 }
@@ -53,14 +53,14 @@ pub(in crate::task) enum Resolution {
 /// A mod that is asked.
 #[derive(Debug)]
 pub(super) struct PendingCheck {
-    pub(super) check: Box<Check>,
+    pub(super) check: Box<ModCheck>,
     /// Since when, monotonic time.
     pub(super) since: Millis,
 }
 
 /// What the first event of a queue waits for.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct DeferralReason {
     /// Steady time after which it waits no longer.
     pub(super) deadline: Millis,
     pub(super) check: Option<PendingCheck>,
@@ -74,7 +74,7 @@ struct SourceQueue {
     ticket: u64,
     /// None while it is decided again.
     first: Option<EventBatch>,
-    waiting: Waiting,
+    waiting: DeferralReason,
     /// Its question was answered, and the resolution waits to be taken up.
     answered: bool,
     behind: VecDeque<EventBatch>,
@@ -89,7 +89,7 @@ impl SourceQueue {
     }
 
     fn is_asked(&self, runs: Runs) -> bool {
-        let by = |check: &Check| check.runs == runs || planted::takes_strangers();
+        let by = |check: &ModCheck| check.runs == runs || planted::takes_strangers();
         let check = self.waiting.check.as_ref();
         !self.answered && self.waiting.unasked.is_none() && check.is_some_and(|pending| by(&pending.check))
     }
@@ -179,7 +179,7 @@ impl Deferred {
     }
 
     /// Puts a batch whose next event waits at the head of its source's queue; returns the ticket that its resolution comes under.
-    pub(super) fn wait(&mut self, source: EventSource, batch: EventBatch, waiting: Waiting) -> u64 {
+    pub(super) fn wait(&mut self, source: EventSource, batch: EventBatch, waiting: DeferralReason) -> u64 {
         if let (EventSource::Guest(_), Reply::Stream(connection, _)) = (&source, &batch.reply) {
             self.joining.insert(*connection, source.clone());
         }
@@ -200,7 +200,7 @@ impl Deferred {
     }
 
     /// Sources whose first event waits for a mod that is not connected.
-    pub(super) fn unasked(&self) -> impl Iterator<Item = (&EventSource, &Waiting)> {
+    pub(super) fn unasked(&self) -> impl Iterator<Item = (&EventSource, &DeferralReason)> {
         let queues = self.queues.iter().filter(|(_, queue)| queue.waiting.unasked.is_some());
         queues.map(|(source, queue)| (source, &queue.waiting))
     }
@@ -249,7 +249,7 @@ impl Deferred {
     }
 
     /// Questions that were asked and not answered, with what they wait for.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = (u64, &Waiting)> {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = (u64, &DeferralReason)> {
         let open = self.queues.values().filter(|queue| !queue.answered && queue.waiting.unasked.is_none());
         open.map(|queue| (queue.ticket, &queue.waiting))
     }

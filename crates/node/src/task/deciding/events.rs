@@ -9,8 +9,8 @@ use crate::command::Answered;
 use crate::metrics::Counters;
 use crate::query::Query;
 use bytes::Bytes;
-use rialto_engine::input::{Accepted, Answers, Emit, Proofs, Resume, Seen, Stop};
-use rialto_engine::mods::external::Chain;
+use rialto_engine::input::{Accepted, Answers, Emit, KnownId, Proofs, Resume, Stop};
+use rialto_engine::mods::external::EmitChain;
 use rialto_engine::{AckRequest, Caller, Clock, Principal};
 use rialto_identity::{Secret, sha256};
 use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, EventType, Fault, Visibility, limits};
@@ -84,7 +84,7 @@ impl Task {
         };
         let textless = (!envelope.may_hold_text).then_some(envelope.payload.as_ref());
         let decided = self.decided_of(decided, textless);
-        self.follow_verdicts(&mut emit.answers, Chain::default(), decided.as_ref().ok());
+        self.follow_verdicts(&mut emit.answers, EmitChain::default(), decided.as_ref().ok());
         let mut accepted = decided?;
         let session_id = match (&join, &secret) {
             (Some(join), Some(secret)) => self.finish_join(join, &mut accepted, secret, now),
@@ -124,14 +124,14 @@ impl Task {
             caller: event.caller,
             envelope,
             received: 0,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs::default(),
             fresh_session: [0; 32],
             resume: Resume::None,
             answers: std::mem::take(answers),
         };
         let judged = self.answering(&mut emit, answers, now, |task, emit| task.engine.request(emit, member, now));
-        self.follow_verdicts(&mut emit.answers, Chain::default(), None);
+        self.follow_verdicts(&mut emit.answers, EmitChain::default(), None);
         judged?;
         let payload: Value = serde_json::from_str(&envelope.payload)
             .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
@@ -258,10 +258,10 @@ impl Task {
         Bytes::from(format!("{{\"id\":\"{id}\"{comma}{rest}"))
     }
 
-    fn seen(&self, id: Option<&str>) -> Result<Seen, Fault> {
+    fn seen(&self, id: Option<&str>) -> Result<KnownId, Fault> {
         match id {
-            Some(id) => Ok(self.find(id)?.map_or(Seen::New, Seen::Known)),
-            None => Ok(Seen::New),
+            Some(id) => Ok(self.find(id)?.map_or(KnownId::New, KnownId::Known)),
+            None => Ok(KnownId::New),
         }
     }
 

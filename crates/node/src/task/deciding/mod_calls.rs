@@ -7,10 +7,10 @@ use super::deferred::Resolution;
 use super::{Incoming, Task, planted};
 use crate::command::Answered;
 use crate::metrics::ModOutcome;
-use crate::modport::Asked;
+use crate::modport::ProcessCheck;
 use rialto_engine::input::Accepted;
-use rialto_engine::mods::external::verdict::{Said, Verdict};
-use rialto_engine::mods::external::{Chain, Check, Outcome, Step};
+use rialto_engine::mods::external::verdict::{Judgement, ModVerdict};
+use rialto_engine::mods::external::{CheckOutcome, CheckStage, EmitChain, ModCheck};
 use rialto_engine::mods::{Mode, Runs};
 use rialto_engine::{Clock, MemberId};
 use rialto_model::{ErrorCode, Event, EventType, Fault, Millis, Seq, Visibility, json, limits};
@@ -30,7 +30,7 @@ const OBSERVING_MS_MAX: Millis = limits::MOD_DEADLINE_MS_MAX;
 struct Observing {
     name: Box<str>,
     runs: Runs,
-    chain: Chain,
+    chain: EmitChain,
     /// The position of what it is shown.
     cause: Option<Seq>,
     since: Millis,
@@ -52,7 +52,7 @@ struct Silence {
 /// What is known of mods that run elsewhere, while the process lives.
 #[derive(Debug)]
 pub(in crate::task) struct ModCalls {
-    ports: BTreeMap<Box<str>, mpsc::Sender<Asked>>,
+    ports: BTreeMap<Box<str>, mpsc::Sender<ProcessCheck>>,
     observing: BTreeMap<u64, Observing>,
     /// What members that poll are asked, oldest first.
     waiting: BTreeMap<MemberId, VecDeque<Arc<Event>>>,
@@ -69,7 +69,7 @@ impl ModCalls {
     }
 
     /// A process runs a mod from here on.
-    pub(in crate::task) fn connect(&mut self, name: Box<str>, asks: mpsc::Sender<Asked>) {
+    pub(in crate::task) fn connect(&mut self, name: Box<str>, asks: mpsc::Sender<ProcessCheck>) {
         self.silent.remove(&name);
         self.ports.insert(name, asks);
     }
@@ -168,23 +168,23 @@ impl Task {
             "payload": {}, "metadata": { "ephemeral": true }, "timestamp": self.engine.state.stamp(now.wall),
             "network": &*self.shared.id, "visibility": Visibility::ModOnly.as_str(),
         });
-        let check = Check {
+        let check = ModCheck {
             name: name.into(),
             runs,
             deadline_ms: PROBE_MS,
-            step: Step::Observe,
+            step: CheckStage::Observe,
             event: event.to_string(),
             context: serde_json::json!({ "address": "core", "probe": true }).to_string(),
             seq: None,
             mods: Arc::from(Vec::new()),
-            chain: Chain::default(),
+            chain: EmitChain::default(),
         };
         // Whoever cannot be asked is probed again.
         let _ = self.show(&check, true, now);
     }
 
     /// Shows an event to a mod whose answer nobody waits for.
-    fn show(&mut self, check: &Check, probe: bool, now: Clock) -> Result<(), &'static str> {
+    fn show(&mut self, check: &ModCheck, probe: bool, now: Clock) -> Result<(), &'static str> {
         let ticket = self.deferred.next_ticket();
         self.put(ticket, check, now)?;
         let (name, runs, chain, cause) = (check.name.clone(), check.runs, check.chain, check.seq);
@@ -207,13 +207,13 @@ impl Task {
     }
 
     /// Puts a question to a mod.
-    pub(super) fn put(&mut self, ticket: u64, check: &Check, now: Clock) -> Result<(), &'static str> {
+    pub(super) fn put(&mut self, ticket: u64, check: &ModCheck, now: Clock) -> Result<(), &'static str> {
         self.is_connected(&check.name, check.runs, now)?;
         match check.runs {
             Runs::Builtin => Err("not a mod that is asked"),
             Runs::Process => {
                 let line = format!(r#"{{"event":{},"context":{}}}"#, check.event, check.context);
-                let asked = Asked { ticket, line, deadline_ms: check.deadline_ms };
+                let asked = ProcessCheck { ticket, line, deadline_ms: check.deadline_ms };
                 let port = self.mod_calls.ports.get(check.name.as_ref()).ok_or("its process does not run")?;
                 port.try_send(asked).map_err(|_| "it has too much to do")
             }
@@ -239,7 +239,7 @@ impl Task {
         format!("chk_{:x}_{ticket:x}", self.mod_calls.life)
     }
 
-    fn check_event(&mut self, ticket: u64, check: &Check, member: MemberId, now: Clock) -> Event {
+    fn check_event(&mut self, ticket: u64, check: &ModCheck, member: MemberId, now: Clock) -> Event {
         let mut payload = String::with_capacity(check.event.len() + check.context.len() + 128);
         payload.push_str("{\"ticket\":");
         json::push_string(&mut payload, &self.ticket_text(ticket));
@@ -257,7 +257,7 @@ impl Task {
     }
 
     /// Shows an event to an observer. One that has too much to look at misses it.
-    pub(in crate::task) fn observe(&mut self, check: &Check) {
+    pub(in crate::task) fn observe(&mut self, check: &ModCheck) {
         let now = self.clock.now();
         let full = self.mod_calls.observing.len() >= limits::MOD_OBSERVING_MAX;
         if full || self.is_suspended(&check.name) || self.show(check, false, now).is_err() {
@@ -300,20 +300,20 @@ impl Task {
         }
         let number = planted::other_ticket(&self.deferred, runs).unwrap_or(number);
         if self.mod_calls.observing.get(&number).is_some_and(|shown| shown.runs == runs) {
-            let verdict = Verdict::parse(payload)?;
-            self.observed(number, Outcome::Said(verdict), now);
+            let verdict = ModVerdict::parse(payload)?;
+            self.observed(number, CheckOutcome::Said(verdict), now);
             return Ok(());
         }
         if !self.deferred.is_asked(number, runs) {
             return planted::second_verdict().ok_or_else(no_ticket);
         }
-        let verdict = Verdict::parse(payload)?;
-        self.take_outcome(number, Outcome::Said(verdict), now);
+        let verdict = ModVerdict::parse(payload)?;
+        self.take_outcome(number, CheckOutcome::Said(verdict), now);
         Ok(())
     }
 
     /// Takes what a process said.
-    pub(in crate::task) fn process_said(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
+    pub(in crate::task) fn process_said(&mut self, ticket: u64, outcome: CheckOutcome, now: Clock) {
         if self.mod_calls.observing.contains_key(&ticket) {
             self.observed(ticket, outcome, now);
         } else if self.deferred.is_asked(ticket, Runs::Process) {
@@ -322,38 +322,38 @@ impl Task {
     }
 
     /// Takes what came of a question to a mod; the event that waits for it is decided with the next resolutions.
-    fn take_outcome(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
+    fn take_outcome(&mut self, ticket: u64, outcome: CheckOutcome, now: Clock) {
         match (self.deferred.asked_name(ticket), &outcome) {
-            (Some(name), Outcome::Said(_)) => self.spoke(&name),
+            (Some(name), CheckOutcome::Said(_)) => self.spoke(&name),
             // Whoever runs a process has waited as long as it may take.
-            (Some(name), Outcome::Failed(NOT_IN_TIME)) => self.fell_silent(&name, now),
-            (_, Outcome::Failed(_)) | (None, Outcome::Said(_)) => {}
+            (Some(name), CheckOutcome::Failed(NOT_IN_TIME)) => self.fell_silent(&name, now),
+            (_, CheckOutcome::Failed(_)) | (None, CheckOutcome::Said(_)) => {}
         }
         self.deferred.resolve(ticket, Resolution::Verdict(outcome));
     }
 
-    fn observed(&mut self, ticket: u64, outcome: Outcome, now: Clock) {
+    fn observed(&mut self, ticket: u64, outcome: CheckOutcome, now: Clock) {
         let Some(shown) = self.mod_calls.observing.remove(&ticket) else { return };
         let Observing { name, chain, cause, since, probe, .. } = shown;
-        if matches!(outcome, Outcome::Said(_)) {
+        if matches!(outcome, CheckOutcome::Said(_)) {
             self.spoke(&name);
         }
         if probe {
             return;
         }
         self.count_outcome(&name, &outcome, now.steady.saturating_sub(since));
-        if let Outcome::Said(verdict) = outcome {
+        if let CheckOutcome::Said(verdict) = outcome {
             self.send_with_verdict(&name, &verdict, chain, cause, None);
         }
     }
 
     /// Counts what a mod said.
-    pub(super) fn count_outcome(&self, name: &str, outcome: &Outcome, took_ms: Millis) {
+    pub(super) fn count_outcome(&self, name: &str, outcome: &CheckOutcome, took_ms: Millis) {
         let what = match outcome {
-            Outcome::Said(Verdict { said: Said::Pass, .. }) => ModOutcome::Pass,
-            Outcome::Said(Verdict { said: Said::Reject { .. }, .. }) => ModOutcome::Reject,
-            Outcome::Said(Verdict { said: Said::Modified(_), .. }) => ModOutcome::Modified,
-            Outcome::Failed(reason) => {
+            CheckOutcome::Said(ModVerdict { said: Judgement::Pass, .. }) => ModOutcome::Pass,
+            CheckOutcome::Said(ModVerdict { said: Judgement::Reject { .. }, .. }) => ModOutcome::Reject,
+            CheckOutcome::Said(ModVerdict { said: Judgement::Modified(_), .. }) => ModOutcome::Modified,
+            CheckOutcome::Failed(reason) => {
                 tracing::debug!(name, reason, "a mod did not do its part");
                 ModOutcome::Failed
             }
@@ -362,11 +362,11 @@ impl Task {
     }
 }
 
-fn step_name(step: Step) -> &'static str {
+fn step_name(step: CheckStage) -> &'static str {
     match step {
-        Step::Guard | Step::GuardAgain => Mode::Guard.as_str(),
-        Step::Transform => Mode::Transform.as_str(),
-        Step::Observe => Mode::Observe.as_str(),
-        Step::Mail => "mail",
+        CheckStage::Guard | CheckStage::GuardAgain => Mode::Guard.as_str(),
+        CheckStage::Transform => Mode::Transform.as_str(),
+        CheckStage::Observe => Mode::Observe.as_str(),
+        CheckStage::Mail => "mail",
     }
 }

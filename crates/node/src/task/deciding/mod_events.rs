@@ -5,7 +5,7 @@
 //! After a start the mods are not connected yet: what is taken up waits for them up to [`CONNECT_MS_MAX`] before one that cannot be
 //! asked counts as failed.
 
-use super::deferred::{EventSource, Waiting};
+use super::deferred::{DeferralReason, EventSource};
 use super::{Deferral, EventBatch, Task, planted};
 use crate::command::Answered;
 use crate::metrics::ModOutcome;
@@ -14,8 +14,8 @@ use rialto_engine::input::{Accepted, Answers, Question, Stop};
 use rialto_engine::mods::Runs;
 use rialto_engine::mods::external::emitted::ModEvent;
 use rialto_engine::mods::external::owed::OwedEmit;
-use rialto_engine::mods::external::verdict::Verdict;
-use rialto_engine::mods::external::{Chain, Check, Checked, Outcome, Step};
+use rialto_engine::mods::external::verdict::ModVerdict;
+use rialto_engine::mods::external::{CheckOutcome, CheckStage, EmitChain, FinishedCheck, ModCheck};
 use rialto_model::{Envelope, Fault, Millis, Seq};
 
 /// How long an emit of before the start waits for mods that are not connected.
@@ -25,7 +25,7 @@ const CONNECT_MS_MAX: Millis = 5_000;
 #[derive(Debug, Clone)]
 pub(super) struct Emitter {
     pub(super) name: Box<str>,
-    pub(super) chain: Chain,
+    pub(super) chain: EmitChain,
     /// The event that the mod judged, if that is committed.
     pub(super) cause: Option<Seq>,
     /// The mail it answers.
@@ -45,14 +45,14 @@ impl Emitter {
 
 impl Task {
     /// Takes up what mods send with what they said of an event that was decided now, or refused.
-    pub(super) fn follow_verdicts(&mut self, answers: &mut Answers, chain: Chain, accepted: Option<&Accepted>) {
+    pub(super) fn follow_verdicts(&mut self, answers: &mut Answers, chain: EmitChain, accepted: Option<&Accepted>) {
         if answers.checked.is_empty() {
             return;
         }
         let cause = accepted.and_then(|accepted| accepted.seq);
-        for Checked { name, step, outcome } in std::mem::take(&mut answers.checked) {
-            if let Outcome::Said(verdict) = outcome {
-                let mail = accepted.filter(|_| step == Step::Mail).map(Accepted::event_id);
+        for FinishedCheck { name, step, outcome } in std::mem::take(&mut answers.checked) {
+            if let CheckOutcome::Said(verdict) = outcome {
+                let mail = accepted.filter(|_| step == CheckStage::Mail).map(Accepted::event_id);
                 self.send_with_verdict(&name, &verdict, chain, cause, mail);
             }
         }
@@ -62,8 +62,8 @@ impl Task {
     pub(super) fn send_with_verdict(
         &mut self,
         name: &str,
-        verdict: &Verdict,
-        chain: Chain,
+        verdict: &ModVerdict,
+        chain: EmitChain,
         cause: Option<Seq>,
         answers_to: Option<&str>,
     ) {
@@ -203,13 +203,13 @@ impl Task {
     }
 
     /// Until when an emit waits for the mod that it asks, if it does: the mod is not connected, and the emit is of before the start.
-    pub(super) fn awaits_connection_until(&self, batch: &EventBatch, check: &Check, now: Clock) -> Option<Millis> {
+    pub(super) fn awaits_connection_until(&self, batch: &EventBatch, check: &ModCheck, now: Clock) -> Option<Millis> {
         let emitter = batch.emitter.as_ref().filter(|emitter| emitter.is_patient(now))?;
         emitter.patient_until.filter(|_| !self.hears(check, now))
     }
 
     /// Whether a mod can be asked, and hears it. A server that has joined and whose stream is not open yet would not.
-    fn hears(&self, check: &Check, now: Clock) -> bool {
+    fn hears(&self, check: &ModCheck, now: Clock) -> bool {
         let opens = |member: u32| {
             self.joined
                 .iter()
@@ -225,7 +225,7 @@ impl Task {
             return;
         }
         let revision = self.engine.state.book.mods_revision;
-        let is_due = |waiting: &Waiting| {
+        let is_due = |waiting: &DeferralReason| {
             let hears = || waiting.check.as_ref().is_some_and(|pending| self.hears(&pending.check, now));
             waiting.unasked != Some(revision) || waiting.deadline <= now.steady || hears()
         };

@@ -1,7 +1,7 @@
 //! Deliberate bugs of deciding, for the simulator to find. In a build without the feature `deliberate-bugs` none of them is ever on, and
 //! each of these does nothing.
 
-use super::deferred::{Deferred, Waiting};
+use super::deferred::{DeferralReason, Deferred};
 use super::{Deferral, Task};
 use crate::command::Answered;
 use crate::task::Then;
@@ -61,7 +61,7 @@ pub(super) fn patience(deadline_ms: Millis) -> Millis {
 }
 
 /// Whether a question may be given up.
-pub(super) fn may_give_up(state: &State, waiting: &Waiting) -> bool {
+pub(super) fn may_give_up(state: &State, waiting: &DeferralReason) -> bool {
     let loaded = |name: &str| state.book.mods.iter().any(|m| m.name.as_ref() == name);
     !bugs::on("unloaded mod leaves events waiting")
         || waiting.check.as_ref().is_none_or(|pending| loaded(&pending.check.name))

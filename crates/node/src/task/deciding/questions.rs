@@ -1,12 +1,12 @@
 //! Answers to what the engine asks: at once where that takes no time, otherwise away from the task or by a mod.
 
-use super::deferred::{EventSource, PendingCheck, Resolution, Waiting};
+use super::deferred::{DeferralReason, EventSource, PendingCheck, Resolution};
 use super::{EventBatch, Task, planted};
 use crate::blobs::{BlobError, Blobs, Staging};
 use crate::schema::{Schema, Validators};
 use rialto_engine::Clock;
 use rialto_engine::input::{Answers, Content, Question, Stop};
-use rialto_engine::mods::external::{Checked, Outcome};
+use rialto_engine::mods::external::{CheckOutcome, FinishedCheck};
 use rialto_model::{Envelope, ErrorCode, Fault, Millis};
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ const CONTENT_MS_MAX: Millis = 60_000;
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
 /// What an event waits for that needs something looked up.
-pub(super) fn looked_up_until(now: Clock) -> Waiting {
-    Waiting { deadline: now.steady.saturating_add(CONTENT_MS_MAX), ..Waiting::default() }
+pub(super) fn looked_up_until(now: Clock) -> DeferralReason {
+    DeferralReason { deadline: now.steady.saturating_add(CONTENT_MS_MAX), ..DeferralReason::default() }
 }
 
 /// The refusal of an event for which it was not looked up in time.
@@ -41,10 +41,10 @@ impl Task {
             Question::Check(check) => match self.is_reachable(&check.name, check.runs, now) {
                 Ok(()) => return Err(Stop::Ask(Box::new(Question::Check(check)))),
                 Err(reason) => {
-                    let outcome = Outcome::Failed(reason);
+                    let outcome = CheckOutcome::Failed(reason);
                     self.count_outcome(&check.name, &outcome, 0);
                     answers.mods = Some(check.mods);
-                    answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+                    answers.checked.push(FinishedCheck { name: check.name, step: check.step, outcome });
                 }
             },
             Question::Schema { text } => {
@@ -104,13 +104,13 @@ impl Task {
         let asked = Some(PendingCheck { check: check.clone(), since: now.steady });
         if let Some(deadline) = self.awaits_connection_until(&batch, &check, now) {
             let unasked = Some(self.engine.state.book.mods_revision);
-            self.deferred.wait(source, batch, Waiting { deadline, check: asked, unasked });
+            self.deferred.wait(source, batch, DeferralReason { deadline, check: asked, unasked });
             return;
         }
         let deadline = now.steady.saturating_add(planted::patience(check.deadline_ms));
-        let ticket = self.deferred.wait(source, batch, Waiting { deadline, check: asked, unasked: None });
+        let ticket = self.deferred.wait(source, batch, DeferralReason { deadline, check: asked, unasked: None });
         if let Err(reason) = self.put(ticket, &check, now) {
-            self.deferred.resolve(ticket, Resolution::Verdict(Outcome::Failed(reason)));
+            self.deferred.resolve(ticket, Resolution::Verdict(CheckOutcome::Failed(reason)));
         }
     }
 
