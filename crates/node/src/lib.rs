@@ -68,14 +68,15 @@ pub use texts::Texts;
 pub use work::{FoundArtifact, WorkPage, WorkSight, WorkWatch, ends_work, opens_work, work_state};
 
 pub use rialto_engine::input::{Accepted, Content};
-pub use rialto_engine::listing::RosterFilter;
 pub use rialto_engine::mods;
-pub use rialto_engine::resources::{FileFilter, ResourceFilter};
+pub use rialto_engine::resources::FileFilter;
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Capabilities, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter,
     View, Viewer, Wishes,
 };
 pub use rialto_identity as identity;
+pub use rialto_model::payload::ResourceFilter;
+pub use rialto_model::payload::RosterFilter;
 pub use rialto_model::work::{OpenedWork, WorkOrder};
 
 #[cfg(feature = "deliberate-bugs")]

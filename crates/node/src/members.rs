@@ -1,8 +1,8 @@
 //! Who is in a network.
 
 use crate::session::Session;
-use rialto_engine::listing::RosterFilter;
 use rialto_model::Fault;
+use rialto_model::payload::RosterFilter;
 use rialto_model::view::MemberView;
 
 impl Session {

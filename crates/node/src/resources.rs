@@ -11,7 +11,7 @@ use crate::texts::Texts;
 use crate::work::{WorkSight, ends_work};
 use rialto_engine::EventRecord;
 use rialto_engine::input::Content;
-use rialto_engine::resources::ResourceFilter;
+use rialto_model::payload::ResourceFilter;
 use rialto_model::view::{ResourceList, ResourceView};
 use rialto_model::{ErrorCode, Fault};
 use std::ops::Range;
