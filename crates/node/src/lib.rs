@@ -43,6 +43,7 @@ pub mod texts;
 pub mod verify;
 mod window;
 mod work;
+mod work_acts;
 mod workspace;
 
 pub use carried::{Carried, CarriedDelivery, CarriedNews, Outsider};
@@ -61,11 +62,14 @@ pub use opening::{Credentials, Hello, NetworkRef};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, RunPart, Signal};
 pub use query::{Query, QueryResult, Searched};
-pub use resources::{Called, FoundResource};
+pub use resources::FoundResource;
 pub use session::Session;
 pub use task::too_much_at_once;
 pub use texts::Texts;
 pub use work::{FoundArtifact, WorkPage, WorkSight, WorkWatch, ends_work, opens_work, work_state};
+pub use work_acts::{
+    ArtifactChunking, MadeArtifact, ToolCallOptions, ToolOutcome, UploadedContent, WorkFailure, WorkNews,
+};
 
 pub use rialto_engine::input::{Accepted, Content};
 pub use rialto_engine::mods;
