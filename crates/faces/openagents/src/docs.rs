@@ -65,7 +65,10 @@ pub(crate) async fn well_known(State(state): State<FaceState>, headers: HeaderMa
             { "type": "websocket", "url": format!("{ws}/ws") }, { "type": "grpc", "url": format!("grpc://{host}") },
         ],
         "auth": { "methods": ["token", "session"] },
-        "capabilities": ["network.agent", "network.channel", "network.events"],
+        "capabilities": [
+            "network.agent", "network.channel", "network.events", "network.resource", "work",
+            "workspace.invitation", "workspace.message", "workspace.session",
+        ],
         "mods": rialto_node::mods::STANDARD,
         "networks": networks,
     }))
