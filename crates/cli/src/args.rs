@@ -1,9 +1,9 @@
 //! The command line as clap reads it.
 
 use crate::commands::{
-    ack, audit, backup, bench, browser, channel, completions, config, dead, direct, doctor, explain, group, history,
-    inbox, invoke, man, me, member, mods, network, redact, repair, resource, restore, search, send, service, session,
-    stdio, tail, thread, tool, up, verify, who, work,
+    ack, audit, backup, bench, bridge, browser, channel, completions, config, dead, direct, doctor, explain, group,
+    history, inbox, invoke, man, me, member, mods, network, redact, repair, resource, restore, search, send, service,
+    session, stdio, tail, thread, tool, up, verify, who, work,
 };
 use clap::{Args, Parser, Subcommand};
 use rialto_client::Secret;
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Network(network::Network),
     /// Send a message or any other event
     Send(send::Send),
+    /// Carry chosen events from one network to another, as long as it runs
+    Bridge(bridge::Bridge),
     /// Watch events as they happen
     Tail(tail::Tail),
     /// Read past events

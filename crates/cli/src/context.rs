@@ -168,6 +168,15 @@ impl Context {
         self.global.invite.clone().or_else(|| self.env.get(env::INVITE).map(Secret::from))
     }
 
+    /// The address to speak as in a network that somebody else told us of.
+    pub(crate) fn speaker_elsewhere(&self) -> Result<String, CliError> {
+        match self.spoken_name() {
+            Some(name) => speaker_address(&name),
+            None => Err(CliError::usage("another network needs a name to speak as")
+                .next("give a name with --as NAME or RIALTO_AGENT")),
+        }
+    }
+
     fn spoken_name(&self) -> Option<String> {
         self.global.speak_as.clone().or_else(|| self.env.get(env::AGENT).map(str::to_owned))
     }
@@ -189,6 +198,11 @@ impl Node {
             Some(secret) => http.with_bearer(secret.expose()),
             None => http,
         }
+    }
+
+    /// Whether the run file of the data directory says where it is.
+    pub(crate) fn is_of_run_file(&self) -> bool {
+        self.run.is_some()
     }
 
     /// What opens the network to a joining member.
@@ -230,6 +244,11 @@ struct Speaker {
 }
 
 impl Voice {
+    /// Speaks with a session that is kept elsewhere.
+    pub(crate) fn of(http: Http) -> Voice {
+        Voice { http, speaker: None, data: None }
+    }
+
     /// Makes a call, and once more after joining again if the session turned out to be over.
     pub(crate) async fn call<T>(&mut self, call: impl AsyncFn(&Http) -> Result<T, ClientError>) -> Result<T, CliError> {
         match call(&self.http).await {

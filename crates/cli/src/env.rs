@@ -16,8 +16,12 @@ pub(crate) const DATA: &str = "RIALTO_DATA";
 pub(crate) const NETWORK: &str = "RIALTO_NETWORK";
 /// The configuration file.
 pub(crate) const CONFIG: &str = "RIALTO_CONFIG";
+/// The credential for the network that a bridge reads from.
+pub(crate) const FROM_TOKEN: &str = "RIALTO_FROM_TOKEN";
+/// The credential for another network that is sent to.
+pub(crate) const TO_TOKEN: &str = "RIALTO_TO_TOKEN";
 /// Variables that are not settings.
-pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, INVITE, DATA, NETWORK, CONFIG];
+pub(crate) const NAMED: &[&str] = &[URL, TOKEN, AGENT, INVITE, DATA, NETWORK, CONFIG, FROM_TOKEN, TO_TOKEN];
 
 /// A copy of the environment; tests make their own.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,16 @@ impl Env {
     /// The value of a variable; empty counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The same without these variables.
+    pub(crate) fn without(&self, names: &[&str]) -> Env {
+        Env(self
+            .0
+            .iter()
+            .filter(|(name, _)| !names.contains(&name.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect())
     }
 
     /// Every variable whose name begins so.

@@ -7,6 +7,7 @@ mod allocator;
 mod args;
 mod commands;
 mod context;
+mod crossing;
 mod env;
 mod exit;
 mod files;

@@ -82,6 +82,8 @@ impl RunningNode {
             }
             _ => None,
         };
+        // What cannot be trusted as told is said now, not at the first fetch.
+        settings.outbound.client()?;
         crate::place::private_dir(&settings.store.data)?;
         let node = Node::open(NodeConfig {
             data: Some(settings.store.data.clone()),

@@ -201,3 +201,8 @@ fn the_page_on_workspaces_as_written() {
 fn the_page_on_the_ladder_as_written() {
     page_as_written("ladder.md");
 }
+
+#[test]
+fn the_page_on_bridges_as_written() {
+    page_as_written("bridges.md");
+}

@@ -15,7 +15,7 @@ impl Endpoint {
     /// Reads `http(s)://host[:port][/prefix]`, or a network's own endpoint as its profile lists it:
     /// `http(s)://…/v1/ws/{network}` and `ws(s)://…/ws/{network}`.
     pub fn parse(url: &str) -> Result<Endpoint, ClientError> {
-        let bad = |reason| ClientError::BadUrl { url: url.to_owned(), reason };
+        let bad = |reason| ClientError::BadUrl { url: shown(url), reason };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it must begin with http:// or https://"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" | "ws" => false,
@@ -51,10 +51,20 @@ impl Endpoint {
         self.tls
     }
 
+    /// The host, without its port.
+    pub fn host(&self) -> &str {
+        let port = self.authority.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        port.map_or(self.authority.as_str(), |(host, _)| host)
+    }
+
+    /// Whether both are the same host and port, reached the same way.
+    pub fn same_host(&self, other: &Endpoint) -> bool {
+        self.tls == other.tls && self.authority.eq_ignore_ascii_case(&other.authority)
+    }
+
     /// Whether the host is this machine.
     pub fn is_loopback(&self) -> bool {
-        let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = self.host().trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
@@ -86,6 +96,17 @@ impl Endpoint {
 
     fn slashed_prefix(&self) -> String {
         if self.prefix.is_empty() { String::new() } else { format!("/{}", self.prefix) }
+    }
+}
+
+/// A URL as it may be shown: without what may be a secret in it.
+fn shown(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = plain.split_once("://").unwrap_or(("", plain));
+    let start = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    match rest.rsplit_once('@') {
+        Some((_, after)) => format!("{start}…@{after}"),
+        None => plain.to_owned(),
     }
 }
 
@@ -150,6 +171,14 @@ mod tests {
     fn unusable_urls_are_refused() {
         for url in ["", "node:8700", "ftp://x", "http://", "http://u:p@h", "http://h?x=1", "http://h /x"] {
             assert!(matches!(Endpoint::parse(url), Err(ClientError::BadUrl { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_repeated() {
+        for url in ["http://u:hush@h", "u:hush@h", "ftp://x?token=hush", "http://a@b:hush@c/d", "http://h?x=hush"] {
+            let told = Endpoint::parse(url).unwrap_err();
+            assert!(!format!("{told} {told:?}").contains("hush"), "{told}");
         }
     }
 

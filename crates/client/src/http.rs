@@ -1,21 +1,20 @@
 //! Single calls over HTTP: the wrapper, the errors, and the calls every member may make (sheet section 12.5).
 
+use crate::dialer::Dialer;
 use crate::endpoint::{Endpoint, encode};
 use crate::error::{ApiError, ClientError};
 use crate::event::{Draft, Event, Page};
 use crate::join::{JoinOptions, Joined};
 use crate::query::{EventQuery, query_string};
 use crate::secret::Secret;
-use crate::tls;
 use bytes::{Bytes, BytesMut};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
-use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rialto_outbound::{Outbound, OutboundError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -24,9 +23,10 @@ use std::time::Duration;
 
 /// A JSON answer is at most this long; streams are not counted.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// The same where we follow what others said of themselves.
+const GUARDED_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A line of a streamed answer is at most this long.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// A request's body: at once, or as it is read from somewhere.
@@ -35,7 +35,8 @@ pub(crate) type Payload = UnsyncBoxBody<Bytes, std::io::Error>;
 /// A node's HTTP door. Cloning shares the connections.
 #[derive(Debug, Clone)]
 pub struct Http {
-    client: Client<HttpsConnector<HttpConnector>, Payload>,
+    client: Client<Dialer, Payload>,
+    answer_bytes_max: usize,
     endpoint: Endpoint,
     network: Option<String>,
     bearer: Option<Secret>,
@@ -104,6 +105,23 @@ struct EmittedMore {
     response: Option<Event>,
 }
 
+impl Emitted {
+    fn read(raw: Box<RawValue>) -> Result<Emitted, ClientError> {
+        let more: EmittedMore = from_json(raw.get())?;
+        let event = if more.kind.is_some() { Some(from_json(raw.get())?) } else { None };
+        Ok(Emitted {
+            id: more.id,
+            event,
+            seq: more.seq,
+            duplicate: more.duplicate,
+            durability: more.durability,
+            result: more.result,
+            response: more.response,
+            raw,
+        })
+    }
+}
+
 /// Puts the rows of one answer behind those of another.
 fn append(all: &mut Value, more: &mut Value, name: &str) {
     if let (Some(Value::Array(all)), Some(Value::Array(more))) = (all.get_mut(name), more.get_mut(name)) {
@@ -115,18 +133,20 @@ impl Http {
     /// A client of the node at `url`; nothing is connected yet.
     pub fn new(url: &str) -> Result<Http, ClientError> {
         let endpoint = Endpoint::parse(url)?;
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_WAIT));
-        connector.set_nodelay(true);
-        connector.enforce_http(false);
-        let config = tls::config_for(&endpoint)?;
-        let https = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config((*config).clone())
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new()).build(https);
-        Ok(Http { client, endpoint, network: None, bearer: None, agent: None })
+        let dialer = Dialer::direct(&endpoint)?;
+        Ok(Http::over(dialer, endpoint, ANSWER_BYTES_MAX))
+    }
+
+    /// The same through the guarded client: for a URL that somebody else named.
+    pub fn guarded(url: &str, outbound: &Outbound) -> Result<Http, ClientError> {
+        let endpoint = Endpoint::parse(url)?;
+        outbound.target(&endpoint.base()).map_err(|error| refused(&endpoint, &error))?;
+        Ok(Http::over(Dialer::Guarded(outbound.clone()), endpoint, GUARDED_ANSWER_BYTES_MAX))
+    }
+
+    fn over(dialer: Dialer, endpoint: Endpoint, answer_bytes_max: usize) -> Http {
+        let client = Client::builder(TokioExecutor::new()).build(dialer);
+        Http { client, answer_bytes_max, endpoint, network: None, bearer: None, agent: None }
     }
 
     /// The same client presenting this credential.
@@ -185,18 +205,16 @@ impl Http {
         let body = to_json(draft)?;
         let raw: Box<RawValue> =
             self.call(Method::POST, self.endpoint.call(self.network(), &path), Some(body), limit).await?;
-        let more: EmittedMore = from_json(raw.get())?;
-        let event = if more.kind.is_some() { Some(from_json(raw.get())?) } else { None };
-        Ok(Emitted {
-            id: more.id,
-            event,
-            seq: more.seq,
-            duplicate: more.duplicate,
-            durability: more.durability,
-            result: more.result,
-            response: more.response,
-            raw,
-        })
+        Emitted::read(raw)
+    }
+
+    /// `POST /v1/events` with one event under an `Idempotency-Key`: the same key again is the same event.
+    pub async fn emit_keyed(&self, draft: &Draft, key: &str) -> Result<Emitted, ClientError> {
+        let headers = [("content-type", "application/json".to_owned()), ("idempotency-key", key.to_owned())];
+        let payload = Full::from(to_json(draft)?).map_err(|never| match never {}).boxed_unsync();
+        let url = self.endpoint.call(self.network(), "events");
+        let raw: Box<RawValue> = self.upload(Method::POST, url, payload, &headers, ANSWER_WAIT).await?;
+        Emitted::read(raw)
     }
 
     /// `POST /v1/events` with several events: processed in order, answered one by one, not atomic.
@@ -293,6 +311,12 @@ impl Http {
         self.call(Method::POST, url, Some(to_json(body)?), ANSWER_WAIT).await
     }
 
+    /// A document of this node, by its whole URL.
+    pub(crate) async fn get_url(&self, url: &str) -> Result<Bytes, ClientError> {
+        let read = async { self.open(Method::GET, url.to_owned(), None, &[]).await?.collect_answer().await };
+        within(ANSWER_WAIT, url, read).await
+    }
+
     pub(crate) async fn node_call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -347,7 +371,7 @@ impl Http {
         let exchange = async {
             let response = self.send(method, &url, body, headers).await?;
             let status = response.status().as_u16();
-            let bytes = collect(response.into_body(), &url).await?;
+            let bytes = collect(response.into_body(), &url, self.answer_bytes_max).await?;
             Ok((status, bytes))
         };
         let (status, bytes) = within(limit, &url, exchange).await?;
@@ -474,8 +498,8 @@ fn text_of(line: &[u8]) -> String {
     String::from_utf8_lossy(line).trim_end_matches(['\r', '\n']).to_owned()
 }
 
-async fn collect(incoming: Incoming, url: &str) -> Result<Bytes, ClientError> {
-    match Limited::new(incoming, ANSWER_BYTES_MAX).collect().await {
+async fn collect(incoming: Incoming, url: &str, bytes_max: usize) -> Result<Bytes, ClientError> {
+    match Limited::new(incoming, bytes_max).collect().await {
         Ok(all) => Ok(all.to_bytes()),
         Err(e) => Err(ClientError::Unreachable { url: url.to_owned(), reason: e.to_string() }),
     }
@@ -493,6 +517,10 @@ async fn within<T>(
             seconds: limit.as_secs(),
         }),
     }
+}
+
+pub(crate) fn refused(endpoint: &Endpoint, error: &OutboundError) -> ClientError {
+    ClientError::Unreachable { url: endpoint.base(), reason: error.to_string() }
 }
 
 /// The innermost cause says what happened (`Connection refused`); the outer ones only where.

@@ -7,7 +7,7 @@
 #[doc(hidden)]
 pub mod bugs;
 pub mod delivery;
-pub mod glob;
+pub use rialto_model::glob;
 pub mod history;
 pub mod input;
 pub mod mods;

@@ -22,18 +22,21 @@ impl State {
     /// The public profile of the network, of whose members so many are there.
     pub fn profile_view(&self, agents_online: usize) -> ProfileView {
         let (book, settings) = (&self.book, &self.book.settings);
-        let mut capabilities = vec!["network.agent".to_owned(), "network.channel".to_owned()];
+        let mut capabilities = vec!["network.agent", "network.channel", "network.resource", "work"];
         if self.has_mod("persistence") {
-            capabilities.push("network.events".to_owned());
+            capabilities.push("network.events");
+        }
+        if self.has_mod("workspace") {
+            capabilities.extend(["workspace.message", "workspace.session", "workspace.invitation"]);
         }
         let policy = if self.is_open() { Policy::Open } else { settings.policy };
         ProfileView {
             id: book.id.clone(),
             slug: book.id.clone(),
             name: settings.name.clone(),
-            description: settings.metadata.get("description").cloned().unwrap_or_default(),
+            description: settings.metadata.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
             access: AccessView { policy, min_verification: settings.min_verification },
-            capabilities,
+            capabilities: capabilities.into_iter().map(str::to_owned).collect(),
             agents_online,
             status: settings.status,
             delivery: settings.delivery,

@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod event_type;
 pub mod face;
+pub mod glob;
 pub mod hex;
 pub mod id;
 pub mod json;

@@ -272,3 +272,27 @@ pub const FACTS_PER_FACE_BYTES_MAX: usize = 16 << 20;
 pub const FACT_KEY_BYTES_MAX: usize = 256;
 /// Bytes of a fact; a larger one is `too_large`.
 pub const FACT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a URL that a node fetches; a longer one is not fetched.
+pub const OUTBOUND_URL_BYTES_MAX: usize = 2048;
+/// Addresses of one host that are tried, one after the other.
+pub const OUTBOUND_ADDRESSES_MAX: usize = 4;
+/// Fetches on their way at a time; the next one waits, within its own time.
+pub const OUTBOUND_CALLS_MAX: usize = 64;
+/// Look-ups of names on their way at a time.
+pub const OUTBOUND_LOOKUPS_MAX: usize = 16;
+/// Seconds until a connection to another host stands, unless the fetch has bounds of its own.
+pub const OUTBOUND_CONNECT_SECONDS_MAX: u64 = 4;
+/// Seconds until another host begins its answer, unless the fetch has bounds of its own.
+pub const OUTBOUND_HEAD_SECONDS_MAX: u64 = 8;
+/// Seconds that a whole fetch takes, unless it has bounds of its own.
+pub const OUTBOUND_WHOLE_SECONDS_MAX: u64 = 10;
+/// Bytes of a fetched document, unless the fetch has bounds of its own.
+pub const OUTBOUND_ANSWER_BYTES_DEFAULT: usize = 64 << 10;
+/// Bytes of what is sent with a fetch.
+pub const OUTBOUND_BODY_BYTES_MAX: usize = 4 << 20;
+/// Headers that are sent with a fetch, besides the client's own.
+pub const OUTBOUND_HEADERS_MAX: usize = 64;
+/// Headers of an answer from another host.
+pub const OUTBOUND_ANSWER_HEADERS_MAX: usize = 128;
+/// Bytes of the head of an answer from another host.
+pub const OUTBOUND_HEAD_BYTES_MAX: usize = 64 << 10;

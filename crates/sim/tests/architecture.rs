@@ -24,7 +24,7 @@ const SIM: &str = "rialto-sim";
 const FACES: &str = "faces";
 
 /// Which room may depend on which. The binary may know every room, and so may `sim`; nobody may know `sim`.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("rialto-model", &[]),
     ("rialto-engine", &["rialto-model"]),
     ("rialto-identity", &["rialto-model"]),
@@ -34,7 +34,8 @@ const ARROWS: [(&str, &[&str]); 11] = [
     (FACES, &["rialto-carrier", "rialto-node", "rialto-model"]),
     ("rialto-serve", &["rialto-carrier", "rialto-node", "rialto-model"]),
     ("rialto-mesh", &["rialto-node", "rialto-model"]),
-    ("rialto-client", &["rialto-model"]),
+    ("rialto-outbound", &["rialto-model"]),
+    ("rialto-client", &["rialto-outbound", "rialto-model"]),
     ("rialto-bench", &["rialto-node", "rialto-model"]),
 ];
 const KNOWS_ALL: [&str; 2] = ["rialto-cli", SIM];

@@ -4,6 +4,7 @@ pub(crate) mod ack;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod bridge;
 pub(crate) mod browser;
 pub(crate) mod channel;
 pub(crate) mod completions;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Command, mut cx: Context) -> Result<(), CliError> {
         Command::Up(up) => up.run(cx),
         Command::Network(network) => wait(network.run(cx)),
         Command::Send(send) => wait(send.run(cx)),
+        Command::Bridge(bridge) => wait(bridge.run(cx)),
         Command::Tail(tail) => wait(tail.run(cx)),
         Command::History(history) => wait(history.run(cx)),
         Command::Search(search) => wait(search.run(cx)),

@@ -1,10 +1,11 @@
 //! `rialto send`: emit one event, and wait for its answer if asked to.
 
 use crate::context::{Context, Voice, address};
+use crate::crossing::{self, OtherNetwork};
 use crate::exit::CliError;
 use crate::render::event;
 use clap::Args;
-use rialto_client::{Draft, Emitted, Event, EventQuery};
+use rialto_client::{Draft, Emitted, Event, EventQuery, Secret};
 use rialto_model::{EventId, limits};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ const MESSAGE: &str = "workspace.message.posted";
 /// Arguments of `send`.
 #[derive(Debug, Args)]
 pub(crate) struct Send {
-    /// Where to: agent:NAME, human:NAME, channel/NAME, group/NAME, agent:broadcast, …
+    /// Where to: agent:NAME, human:NAME, channel/NAME, group/NAME, agent:broadcast, …; NETWORK::… in another network
     target: String,
     /// What to say; `-` or nothing reads standard input
     text: Option<String>,
@@ -44,15 +45,28 @@ pub(crate) struct Send {
     /// Never store it; only who is there now gets it
     #[arg(long)]
     ephemeral: bool,
+    /// Where the other network is, for a target in one that is not configured
+    #[arg(long, value_name = "URL")]
+    to_url: Option<String>,
+    /// Token of the other network (RIALTO_TO_TOKEN)
+    #[arg(long, value_name = "TOKEN")]
+    to_token: Option<Secret>,
 }
 
 impl Send {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let wait = self.wait.map(Duration::from_secs);
+        let target = address(&self.target)?;
+        let elsewhere = OtherNetwork { url: self.to_url.clone(), token: self.to_token.clone() };
         let draft = self.draft(read_stdin)?;
         let started = Instant::now();
-        let mut voice = cx.member().await?;
-        let emitted = voice.call(async |http| http.emit(&draft, wait).await).await?;
+        let (mut voice, emitted) = if target.is_foreign() {
+            crossing::send(cx, &target, &draft, &elsewhere, wait).await?
+        } else {
+            let mut voice = cx.member().await?;
+            let emitted = voice.call(async |http| http.emit(&draft, wait).await).await?;
+            (voice, emitted)
+        };
         let Some(wait) = wait else { return sent(cx, &emitted) };
         let answer = match emitted.response.clone() {
             Some(answer) => Some(answer),

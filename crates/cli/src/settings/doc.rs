@@ -42,6 +42,10 @@ pub(crate) fn markdown() -> String {
     }
     out.push_str(&mods());
     out.push_str(AGENTS);
+    out.push_str(NETWORKS);
+    for (key, default, doc) in super::elsewhere::KEYS {
+        out.push_str(&format!("| `{key}` | {default} | {doc} |\n"));
+    }
     out.push_str("\n## Variables for commands\n\n| variable | flag | what it does |\n|---|---|---|\n");
     for name in env::NAMED {
         let (flag, doc) = named(name);
@@ -89,6 +93,10 @@ const AGENTS: &str = "\n## `[agents.NAME]`\n\n\
     | `network` | the default network | Where it joins, by id or name. |\n\
     | `restart` | `true` | Whether it is started again when it ends. |\n";
 
+const NETWORKS: &str = "\n## `[networks.NAME]`\n\n\
+    Networks of other nodes, for `rialto send NAME::entity` and `rialto bridge`. [Bridges](bridges.md) says how they are found else.\n\n\
+    | key | default | what it does |\n|---|---|---|\n";
+
 fn named(name: &str) -> (&'static str, &'static str) {
     match name {
         env::URL => ("--url", "Where the node is. Without it the run file in the data directory says so."),
@@ -98,6 +106,8 @@ fn named(name: &str) -> (&'static str, &'static str) {
         env::DATA => ("--data", "The data directory, the same as `store.data`."),
         env::NETWORK => ("--network", "The network to speak to, by id or name. Without it the node's default one."),
         env::CONFIG => ("--config", "The configuration file."),
+        env::FROM_TOKEN => ("--from-token", "The credential for the network that a bridge reads from."),
+        env::TO_TOKEN => ("--to-token", "The credential for another network that is sent to."),
         _ => ("", ""),
     }
 }

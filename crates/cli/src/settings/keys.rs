@@ -369,6 +369,22 @@ pub(crate) const KEYS: &[Key] = &[
         doc: "Members of one network.",
         set: |s, raw| raw.between_1_and(limits::MEMBERS_MAX).map(|value| s.limits.members_max = value),
     },
+    Key {
+        name: "outbound.allow_private_hosts",
+        kind: KeyKind::Flag,
+        default: "false",
+        example: "",
+        doc: "Let what is fetched from others come from private hosts too: this machine, private networks, names without a dot, and plain http there. Metadata services of clouds are never asked.",
+        set: |s, raw| raw.flag().map(|value| s.outbound.allow_private_hosts = value),
+    },
+    Key {
+        name: "outbound.extra_ca_file",
+        kind: KeyKind::Text,
+        default: "",
+        example: "\"/etc/rialto/ca.pem\"",
+        doc: "Certificates in PEM by which hosts are trusted as well, besides those of the platform or of `SSL_CERT_FILE`.",
+        set: |s, raw| raw.text().map(|value| s.outbound.extra_ca_file = Some(value.into())),
+    },
 ];
 
 #[cfg(test)]

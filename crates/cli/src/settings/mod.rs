@@ -4,15 +4,18 @@
 //! All faults of one run are told together.
 
 pub(crate) mod doc;
+pub(crate) mod elsewhere;
 pub(crate) mod keys;
 pub(crate) mod mods;
 
 use crate::env::{self, Env};
 use crate::exit::CliError;
+use elsewhere::ConfiguredNetwork;
 use keys::{KEYS, Key, Raw};
 use mods::{ModSection, Mods};
 use rialto_client::Secret;
 use rialto_model::limits;
+use rialto_outbound::{Outbound, OutboundSettings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -31,8 +34,10 @@ pub(crate) struct Settings {
     pub(crate) log: Log,
     pub(crate) search: Search,
     pub(crate) limits: Limits,
+    pub(crate) outbound: Outward,
     pub(crate) mods: Mods,
     pub(crate) agents: Vec<Agent>,
+    pub(crate) networks: Vec<ConfiguredNetwork>,
 }
 
 /// `[agents.NAME]`: an agent the node starts itself.
@@ -133,6 +138,24 @@ pub(crate) struct Limits {
     pub(crate) members_max: usize,
 }
 
+/// `[outbound]`: what this node fetches from others.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outward {
+    pub(crate) allow_private_hosts: bool,
+    pub(crate) extra_ca_file: Option<PathBuf>,
+}
+
+impl Outward {
+    /// The one client for what is fetched from others.
+    pub(crate) fn client(&self) -> Result<Outbound, CliError> {
+        let settings = OutboundSettings {
+            allow_private_hosts: self.allow_private_hosts,
+            extra_ca_files: self.extra_ca_file.iter().cloned().collect(),
+        };
+        Outbound::new(&settings).map_err(|error| CliError::usage(format!("outbound.extra_ca_file: {error}")))
+    }
+}
+
 /// What the command line of `up` says; it wins over everything.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
@@ -161,8 +184,10 @@ impl Settings {
             log: Log { level: "info".to_owned(), json: false },
             search: Search { enabled: true },
             limits: Limits { connections_max: limits::CONNECTIONS_MAX, members_max: limits::MEMBERS_MAX },
+            outbound: Outward { allow_private_hosts: false, extra_ca_file: None },
             mods: Mods::default(),
             agents: Vec::new(),
+            networks: Vec::new(),
         }
     }
 
@@ -207,6 +232,15 @@ impl Settings {
                     match Agent::from_toml(name, value) {
                         Ok(agent) => self.agents.push(agent),
                         Err(fault) => faults.add(format!("{shown}: agents.{name}: {fault}")),
+                    }
+                }
+                continue;
+            }
+            if section == "networks" {
+                for (name, value) in entries {
+                    match ConfiguredNetwork::from_toml(name, value) {
+                        Ok(network) => self.networks.push(network),
+                        Err(fault) => faults.add(format!("{shown}: networks.{name}: {fault}")),
                     }
                 }
                 continue;

@@ -279,7 +279,8 @@ async fn mail_to_another_network_is_refused_with_where_that_is() {
     let sent = client.send(bearing(send, &session)).await.unwrap().into_inner();
     let error = sent.results[0].error.clone().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&error.details).unwrap()["profile_url"], json!(url));
-    lab.node.words(&["send", &target, "hi", "--as", "eva"]).fails(2, &url);
+    // The command follows it: there is the network, and nobody of that name.
+    lab.node.words(&["send", &target, "hi", "--as", "eva"]).fails(3, "unknown_target");
     lab.list(false).await;
     let hidden = refusal(format!("{}::agent:bob", lab.id)).await;
     assert_eq!(hidden, json!({ "network": lab.id, "entity": "agent:bob" }), "as if it were not there");

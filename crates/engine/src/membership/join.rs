@@ -372,13 +372,25 @@ pub(super) fn member_record(
     }
 }
 
-/// What is stored of a join: no credentials, no session.
+/// What others may know of a join. Everything else it says is for this moment, or a secret under a name that nobody here knows.
+const TOLD: [&str; 12] = [
+    "agent_id",
+    "agent_name",
+    "role",
+    "agent_type",
+    "description",
+    "capabilities",
+    "skills",
+    "channels",
+    "receive",
+    "publish",
+    "server_host",
+    "working_dir",
+];
+
+/// What is stored of a join: no credentials, no session, nothing unknown.
 fn join_payload(payload: &str) -> String {
     let Ok(Value::Object(mut map)) = serde_json::from_str(payload) else { return "{}".to_owned() };
-    for secret in
-        ["credentials", "session_id", "token", "resume_after", "replay", "window", "acks", "new_session", "takeover"]
-    {
-        map.remove(secret);
-    }
+    map.retain(|name, _| TOLD.contains(&name.as_str()));
     Value::Object(map).to_string()
 }

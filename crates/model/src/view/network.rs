@@ -24,8 +24,8 @@ pub struct ProfileView {
     pub slug: Box<str>,
     /// Its name.
     pub name: String,
-    /// What its operator says of it.
-    pub description: Value,
+    /// What its operator says of it; empty where nothing is said.
+    pub description: String,
     /// What a join takes.
     pub access: AccessView,
     /// Namespaces of events that it handles.

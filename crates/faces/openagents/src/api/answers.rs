@@ -266,8 +266,8 @@ pub struct NetworkProfile {
     pub slug: String,
     /// What people call it.
     pub name: String,
-    /// What it is for, as the operator has written it.
-    pub description: Value,
+    /// What it is for, as the operator has written it; empty where nothing is.
+    pub description: String,
     /// Who comes in.
     pub access: AccessView,
     /// What it offers.
