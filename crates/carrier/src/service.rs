@@ -21,6 +21,7 @@ use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use hyper::body::{Body as _, Incoming};
 use rialto_model::{ErrorCode, Fault, limits};
@@ -30,7 +31,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::future::ready;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tower::Service as _;
 
 /// Sessions that are remembered as proved.
@@ -41,11 +42,12 @@ crate::operations! {
     get "/openapi.json" "openapi" Public plain (NoQuery, NoBody) -> Plain<serde_json::Map<String, Value>>, &[], openapi_document, "This document";
 }
 
-/// The OpenAPI document of the listener.
-type OpenApi = Arc<Value>;
+/// The faces, which the OpenAPI document of the listener is made of.
+type OpenApi = Arc<Mounted>;
 
-async fn openapi_document(document: axum::extract::State<OpenApi>) -> Response {
-    axum::Json(&*document.0).into_response()
+async fn openapi_document(mounted: axum::extract::State<OpenApi>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], mounted.openapi()).into_response()
 }
 
 /// Serves all requests of a listener. Cheap to clone.
@@ -65,12 +67,14 @@ pub struct HttpService {
 
 /// The faces of a listener, and what is known of all of them together.
 #[derive(Debug)]
-struct Mounted {
+pub(crate) struct Mounted {
     faces: Vec<Box<dyn Face>>,
     /// Paths of gRPC calls that are conversations.
     conversations: Vec<&'static str>,
     /// Request headers that pages of allowed origins may send.
     request_headers: String,
+    /// The OpenAPI document, once somebody has asked for it.
+    document: OnceLock<Bytes>,
 }
 
 impl Mounted {
@@ -94,6 +98,17 @@ impl Mounted {
         self.ask(request.uri().path(), |face, path| face.network_in(path))
     }
 
+    /// The OpenAPI document of all faces. It is made when it is first asked for and kept as text, because its tree takes
+    /// megabytes that most nodes never need.
+    fn openapi(&self) -> Bytes {
+        let make = || {
+            let faces = self.faces.iter().map(|face| face.openapi().below(face.prefix()));
+            let document = openapi::document(std::iter::once(openapi::ApiPart::of(OPS)).chain(faces));
+            document.to_string().into()
+        };
+        self.document.get_or_init(make).clone()
+    }
+
     /// The refusal of a path that leads nowhere.
     fn unknown_path(&self, path: &str) -> Refusal {
         let nowhere = || Fault::new(ErrorCode::UnknownTarget, "no such path; /openapi.json lists them");
@@ -111,7 +126,6 @@ fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
 fn mount(faces: Vec<Box<dyn Face>>) -> (Router, Arc<Mounted>) {
     let mut router = Router::new();
     let mut services = GrpcServices::default();
-    let mut parts = vec![openapi::ApiPart::of(OPS)];
     for face in &faces {
         router = match face.prefix() {
             "" => router.merge(face.routes()),
@@ -119,15 +133,14 @@ fn mount(faces: Vec<Box<dyn Face>>) -> (Router, Arc<Mounted>) {
         };
         router = router.merge(face.well_known());
         face.grpc(&mut services);
-        parts.push(face.openapi().below(face.prefix()));
     }
-    let document = Arc::new(openapi::document(parts));
     let own_headers = faces.iter().flat_map(|face| face.request_headers().iter().copied());
     let request_headers = request_headers(own_headers);
-    let mounted = Arc::new(Mounted { conversations: services.conversations(), request_headers, faces });
+    let conversations = services.conversations();
+    let mounted = Arc::new(Mounted { conversations, request_headers, faces, document: OnceLock::new() });
     let nowhere = Arc::clone(&mounted);
     let router = router
-        .merge(crate::operations::routes(OPS, HANDLERS).with_state(document))
+        .merge(crate::operations::routes(OPS, HANDLERS).with_state(Arc::clone(&mounted)))
         .fallback(move |uri: Uri| ready(nowhere.unknown_path(uri.path())))
         .method_not_allowed_fallback(not_allowed)
         .layer(DefaultBodyLimit::max(limits::BATCH_BYTES_MAX))

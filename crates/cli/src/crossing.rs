@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Where the other network is and what it lets us in by, as options said it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherNetwork {
     pub(crate) url: Option<String>,
     pub(crate) token: Option<Secret>,
 }
@@ -39,22 +39,22 @@ pub(crate) async fn send(
     cx: &mut Context,
     target: &Address,
     draft: &Draft,
-    elsewhere: &Elsewhere,
+    elsewhere: &OtherNetwork,
     wait: Option<Duration>,
 ) -> Result<(Voice, Emitted), CliError> {
     let network = target.network().unwrap_or_default().to_owned();
     let there = Draft { target: target.entity_text().to_owned(), ..draft.clone() };
     let mut voice = match find(cx, target, &network, draft, elsewhere, wait).await? {
-        Found::Sent(sent) => return Ok(*sent),
-        Found::Voice(voice) => *voice,
+        FoundVoice::Sent(sent) => return Ok(*sent),
+        FoundVoice::There(voice) => *voice,
     };
     let emitted = voice.call(async |http| http.emit(&there, wait).await).await?;
     Ok((voice, emitted))
 }
 
 /// A way to speak in the network of the target, unless it turned out to be this one.
-enum Found {
-    Voice(Box<Voice>),
+enum FoundVoice {
+    There(Box<Voice>),
     Sent(Box<(Voice, Emitted)>),
 }
 
@@ -63,9 +63,9 @@ async fn find(
     target: &Address,
     network: &str,
     draft: &Draft,
-    elsewhere: &Elsewhere,
+    elsewhere: &OtherNetwork,
     wait: Option<Duration>,
-) -> Result<Found, CliError> {
+) -> Result<FoundVoice, CliError> {
     let token = cx.token_of(elsewhere.token.as_ref(), env::TO_TOKEN);
     let settings = cx.settings()?;
     let configured = settings.networks.iter().find(|known| known.name == network);
@@ -76,14 +76,14 @@ async fn find(
             (None, None) => None,
         };
         let named = Endpoint::parse(&url)?.network().is_none().then(|| network.to_owned());
-        return Ok(Found::Voice(Box::new(speak(cx, Some(url), named, token).await?)));
+        return Ok(FoundVoice::There(Box::new(speak(cx, Some(url), named, token).await?)));
     }
     let hint = match asked_at_home(cx, draft, wait).await? {
-        Asked::Sent(sent) => return Ok(Found::Sent(sent)),
-        Asked::Hint(hint) => hint,
+        HomeAnswer::Sent(sent) => return Ok(FoundVoice::Sent(sent)),
+        HomeAnswer::Hint(hint) => hint,
     };
     if let Some(id) = hint.as_deref().and_then(|hint| on_this_node(cx, hint)) {
-        return Ok(Found::Voice(Box::new(speak(cx, None, Some(id), token).await?)));
+        return Ok(FoundVoice::There(Box::new(speak(cx, None, Some(id), token).await?)));
     }
     let crossing = Crossing::new(settings.outbound.client()?).with_credential(token);
     let found = crossing.find(target, hint.as_deref()).await.map_err(|error| not_found(error, network))?;
@@ -92,7 +92,7 @@ async fn find(
     if let Some(kept) = file.read() {
         let http = found.http().clone().with_bearer(kept.session_id.expose());
         if http.me().await.is_ok() {
-            return Ok(Found::Voice(Box::new(Voice::of(http))));
+            return Ok(FoundVoice::There(Box::new(Voice::of(http))));
         }
     }
     let options = JoinOptions { takeover: Some(false), invite: cx.invite(), ..JoinOptions::new(address.clone()) };
@@ -100,11 +100,11 @@ async fn find(
     if let Some(session_id) = http.bearer().cloned() {
         file.write(&KeptSession { address, network: found.id.clone(), url: found.endpoint.clone(), session_id })?;
     }
-    Ok(Found::Voice(Box::new(Voice::of(http))))
+    Ok(FoundVoice::There(Box::new(Voice::of(http))))
 }
 
 /// What the home network says to an address of another one.
-enum Asked {
+enum HomeAnswer {
     /// It is its own, and the event is sent.
     Sent(Box<(Voice, Emitted)>),
     /// It is another's; perhaps with where that is.
@@ -112,16 +112,16 @@ enum Asked {
 }
 
 /// The home network knows its own id and its neighbours. Where there is no node at home, nobody is asked.
-async fn asked_at_home(cx: &mut Context, draft: &Draft, wait: Option<Duration>) -> Result<Asked, CliError> {
+async fn asked_at_home(cx: &mut Context, draft: &Draft, wait: Option<Duration>) -> Result<HomeAnswer, CliError> {
     if cx.node().is_err() {
-        return Ok(Asked::Hint(None));
+        return Ok(HomeAnswer::Hint(None));
     }
     let mut voice = cx.member().await?;
     match voice.call(async |http| http.emit(draft, wait).await).await {
-        Ok(emitted) => Ok(Asked::Sent(Box::new((voice, emitted)))),
+        Ok(emitted) => Ok(HomeAnswer::Sent(Box::new((voice, emitted)))),
         Err(error) if error.code.as_deref() == Some(ErrorCode::CrossNetwork.as_str()) => {
             let url = error.details.as_ref().and_then(|details| details.get("profile_url")).and_then(Value::as_str);
-            Ok(Asked::Hint(url.map(str::to_owned)))
+            Ok(HomeAnswer::Hint(url.map(str::to_owned)))
         }
         Err(error) => Err(error),
     }

@@ -109,8 +109,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
+/// Method, path, headers and body of a request.
+type Attempt = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
+
 /// Doors over HTTP. What is accepted is here as well as what is refused.
-const REQUESTS: &[(&str, &str, &[(&str, &str)], &str)] = &[
+const REQUESTS: &[Attempt] = &[
     ("GET", "/v1/ws/{n}/events", &[("authorization", "Bearer {c}")], ""),
     ("GET", "/v1/ws/{n}/events", &[("authorization", "Bearer {c}.e30.sig")], ""),
     ("GET", "/v1/ws/{n}/events", &[("authorization", "Basic {c}")], ""),

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::wildcard_enum_match_arm, unreachable_pub, reason = "tests")]
 
+#[path = "nouns/discovery.rs"]
+mod discovery;
 #[path = "nouns/hidden.rs"]
 mod hidden;
 #[path = "nouns/matrix.rs"]

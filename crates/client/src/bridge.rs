@@ -14,7 +14,7 @@ mod end;
 mod passage;
 
 pub use choice::{BadPattern, BridgeChoice};
-pub use end::{BridgeEnd, Door};
+pub use end::{BridgeDoor, BridgeEnd};
 pub use passage::LeftBehind;
 use passage::{Passage, passage_of};
 
@@ -132,7 +132,8 @@ impl Bridge {
             wait_s: Some(WAIT_SECONDS),
             ..EventQuery::inbox()
         };
-        let page = match self.from.call(news, async |http| http.events(&query).await).await {
+        let query = &query;
+        let page = match self.from.call(news, |http| async move { http.events(query).await }).await {
             // What it read up to was purged: what is pending is read from its beginning.
             Err(error) if error.is(ErrorCode::CursorUnknown) => {
                 self.from.read_anew();
@@ -141,8 +142,8 @@ impl Bridge {
             read => read?,
         };
         if page.events.is_empty() {
-            let me = self.to.address().to_owned();
-            self.to.call(news, async |http| http.heartbeat(&me).await).await?;
+            let me = self.to.address();
+            self.to.call(news, |http| async move { http.heartbeat(me).await }).await?;
         }
         let mut done = Vec::new();
         let mut failed = None;
@@ -157,8 +158,8 @@ impl Bridge {
             }
         }
         if !done.is_empty() {
-            let acked = AckSelection::Ids(done);
-            self.from.call(news, async |http| http.ack(&acked).await).await?;
+            let acked = &AckSelection::Ids(done);
+            self.from.call(news, |http| async move { http.ack(acked).await }).await?;
         }
         match failed {
             Some(error) => Err(error),
@@ -185,7 +186,8 @@ impl Bridge {
                 return Ok(true);
             }
         };
-        let sent = self.to.call(news, async |http| http.emit_keyed(&draft, &key).await).await;
+        let (event_there, under) = (draft.as_ref(), key.as_str());
+        let sent = self.to.call(news, |http| async move { http.emit_keyed(event_there, under).await }).await;
         match sent {
             Ok(emitted) => {
                 news(BridgeNews::Passed {

@@ -89,10 +89,10 @@ pub struct Crossing {
     home: Option<Http>,
     /// Shown to a host that proves the network's own name.
     credential: Option<Secret>,
-    sessions: Arc<Mutex<BTreeMap<String, KeptSession>>>,
+    sessions: Arc<Mutex<BTreeMap<String, CrossingSession>>>,
 }
 
-struct KeptSession {
+struct CrossingSession {
     http: Http,
     used: Instant,
 }
@@ -105,16 +105,16 @@ impl std::fmt::Debug for Crossing {
 
 /// What a profile says of itself, as far as we need it.
 #[derive(Deserialize)]
-struct Profile {
+struct FoundProfile {
     id: String,
     #[serde(default)]
     name: String,
     #[serde(default)]
-    transports: Vec<ProfileTransport>,
+    transports: Vec<FoundTransport>,
 }
 
 #[derive(Deserialize)]
-struct ProfileTransport {
+struct FoundTransport {
     #[serde(rename = "type")]
     kind: String,
     #[serde(alias = "url")]
@@ -241,7 +241,7 @@ impl Crossing {
         let http = Http::new(&known.url)?;
         // The URL of a node leaves open which of its networks is meant: the one that is called so there.
         let http = if http.network().is_none() { http.with_network(Some(network.to_owned())) } else { http };
-        let profile: Profile = read_value(http.profile().await?)?;
+        let profile: FoundProfile = read_value(http.profile().await?)?;
         let at_home = http.endpoint().base();
         let http = http.with_network(Some(profile.id.clone()));
         Ok(FoundNetwork {
@@ -290,7 +290,7 @@ impl Crossing {
     async fn by_profile(&self, network: &str, url: &str, by: FoundBy) -> Result<FoundNetwork, ClientError> {
         let endpoint = Endpoint::parse(url.split(['?', '#']).next().unwrap_or_default())?;
         let home = self.home.as_ref().filter(|home| home.endpoint().same_host(&endpoint));
-        let profile: Profile = match home {
+        let profile: FoundProfile = match home {
             Some(home) => read_wrapped(&home.get_url(url).await?)?,
             None => self.fetch(url).await?,
         };
@@ -344,7 +344,7 @@ impl Crossing {
                 break;
             }
         }
-        sessions.insert(key, KeptSession { http, used: Instant::now() });
+        sessions.insert(key, CrossingSession { http, used: Instant::now() });
     }
 
     fn forget(&self, key: &str) {
@@ -375,7 +375,7 @@ impl FoundNetwork {
 }
 
 /// The first transport we cross over. A network that can be sent to by one call needs no conversation for it.
-fn choose(transports: &[ProfileTransport]) -> Option<&str> {
+fn choose(transports: &[FoundTransport]) -> Option<&str> {
     let http = transports.iter().find(|transport| transport.kind == "http");
     http.map(|transport| transport.endpoint.as_str())
 }

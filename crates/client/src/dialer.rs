@@ -28,7 +28,7 @@ pub(crate) enum Dialer {
 
 #[derive(Debug)]
 pub(crate) enum Dialed {
-    Direct(MaybeHttpsStream<TokioIo<TcpStream>>),
+    Direct(Box<MaybeHttpsStream<TokioIo<TcpStream>>>),
     Guarded(TokioIo<GuardedStream>),
 }
 
@@ -64,7 +64,7 @@ impl Service<Uri> for Dialer {
         match self {
             Dialer::Direct(https) => {
                 let connecting = https.call(uri);
-                Box::pin(async move { connecting.await.map(Dialed::Direct) })
+                Box::pin(async move { connecting.await.map(|stream| Dialed::Direct(Box::new(stream))) })
             }
             Dialer::Guarded(outbound) => {
                 let outbound = outbound.clone();

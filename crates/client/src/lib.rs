@@ -31,7 +31,7 @@ mod work;
 pub use ack::{AckFloor, ReceivedIds};
 pub use admin::{NewNetwork, NewToken};
 pub use backoff::Backoff;
-pub use bridge::{BadPattern, Bridge, BridgeChoice, BridgeEnd, BridgeNews, Door, LeftBehind};
+pub use bridge::{BadPattern, Bridge, BridgeChoice, BridgeDoor, BridgeEnd, BridgeNews, LeftBehind};
 pub use crossing::{Crossing, DidServices, FoundBy, FoundNetwork, KnownNetwork, NetworkService};
 pub use endpoint::Endpoint;
 pub use error::{ApiError, ClientError};

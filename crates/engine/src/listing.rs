@@ -8,9 +8,9 @@ use crate::input::Clock;
 use crate::presence::VolatileState;
 use crate::state::{ChannelId, Member, MemberId, State};
 use rialto_model::access::Operation;
+use rialto_model::payload::RosterFilter;
 use rialto_model::view::{ChannelList, ChannelSection, ChannelView, MemberView, ResourceSummary, Roster, Section};
 use rialto_model::{ErrorCode, Fault, limits};
-use serde::Deserialize;
 use std::ops::Bound;
 
 /// Bytes a row takes beside its texts, about.
@@ -93,32 +93,9 @@ impl<R> ListPiece<R> {
     }
 }
 
-/// What of the roster is asked for; the payload of `network.agent.discover`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct RosterFilter {
-    /// Names of the sections; all if none.
-    pub include: Option<Vec<String>>,
-    /// A cursor; `include` names its section alone.
-    pub after: Option<String>,
-    /// At most so many rows of each section.
-    pub limit: Option<u64>,
-    /// Members of this role.
-    pub role: Option<String>,
-    /// Members that are there, or are not.
-    pub status: Option<String>,
-    /// Members with this capability.
-    pub capability: Option<String>,
-    /// Members whose address or description has this in it.
-    pub query: Option<String>,
-    /// Channels in full instead of their addresses.
-    #[serde(skip)]
-    pub full_channels: bool,
-}
-
-impl RosterFilter {
-    fn wants(&self, section: Section) -> bool {
-        self.include.as_ref().is_none_or(|names| names.iter().any(|name| name == section.as_str()))
-    }
+/// Whether the section is asked for.
+fn wants(filter: &RosterFilter, section: Section) -> bool {
+    filter.include.as_ref().is_none_or(|names| names.iter().any(|name| name == section.as_str()))
 }
 
 fn bad(field: &str, what: &str) -> Fault {
@@ -158,7 +135,7 @@ impl State {
             }
         };
         let mut roster = Roster::default();
-        for section in Section::ALL.into_iter().filter(|section| filter.wants(*section)) {
+        for section in Section::ALL.into_iter().filter(|section| wants(filter, *section)) {
             let next = match section {
                 Section::Agents => {
                     let piece = self.agents_listed(live, filter, numbered(after)?, budget, now);

@@ -203,6 +203,14 @@ pub const WORK_BLOBS_PER_UNIT_MAX: usize = 1024;
 pub const WORK_BLOBS_MAX: usize = 100_000;
 /// Characters of an id, context, skill or artifact name a client gives to work; more is `invalid_event`.
 pub const WORK_TEXT_CHARS_MAX: usize = 128;
+/// Shortest silence that who asks for work may allow, in milliseconds.
+pub const WORK_DEADLINE_MS_MIN: u64 = 1_000;
+/// Longest silence that who asks for work may allow, in milliseconds; another is `invalid_event`.
+pub const WORK_DEADLINE_MS_MAX: u64 = 7 * 24 * 3_600_000;
+/// Characters of what a resource says of itself; more is `invalid_argument`.
+pub const RESOURCE_DESCRIPTION_CHARS_MAX: usize = 4096;
+/// Characters of a content type; more is `invalid_argument`.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 128;
 /// Threads of one network that something is left of; another one is `network_full`.
 pub const THREADS_MAX: usize = 100_000;
 /// Invitations of one network that can still be used; more are `network_full`.

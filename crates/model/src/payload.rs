@@ -3,6 +3,19 @@
 //! Members that no type names are left as they are: whoever sends may say more. Not here: payloads of `workspace.message.posted` and of
 //! extension types, which the network passes on unread, and payloads that the network makes (`view`).
 
+mod bounded;
+mod mods;
+mod resources;
+mod work;
+
+pub use bounded::{BoundedText, ContentHash, ContentName, ShortText};
+pub use mods::{EventChanges, ModAnswer, ServedMod};
+pub use resources::{
+    ContentTypeText, DescriptionText, Encoding, NewResource, ResourceChanges, ResourceFilter, ResourceName,
+    ResourceRange,
+};
+pub use work::{ArtifactChunk, UnitName, WorkAnswer, WorkArtifact, WorkCancel, WorkDeadline, WorkMetadata, WorkUpdate};
+
 use crate::channel::ChannelStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -62,6 +75,28 @@ pub struct ChannelSeat {
     pub agent: Option<String>,
     /// The same as a bare name.
     pub agent_name: Option<String>,
+}
+
+/// `network.agent.discover`: who and what is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct RosterFilter {
+    /// Names of the sections: agents, channels, mods, resources, groups; all if none.
+    pub include: Option<Vec<String>>,
+    /// A cursor that an answer gave; `include` names its section alone.
+    pub after: Option<String>,
+    /// At most so many rows of each section.
+    pub limit: Option<u64>,
+    /// Members of this role.
+    pub role: Option<String>,
+    /// Members that are there, or are not.
+    pub status: Option<String>,
+    /// Members with this capability.
+    pub capability: Option<String>,
+    /// Members whose address or description has this in it.
+    pub query: Option<String>,
+    /// Channels in full instead of their addresses.
+    #[serde(skip)]
+    pub full_channels: bool,
 }
 
 /// What is to change about a channel. What is absent stays.

@@ -16,6 +16,12 @@ pub struct Place {
 
 /// The payload of an event.
 pub const PAYLOAD: Place = Place { code: ErrorCode::InvalidPayload, name: "payload" };
+/// The payload of a `work.*` event.
+pub const WORK_PAYLOAD: Place = Place { code: ErrorCode::InvalidEvent, name: "payload" };
+/// What a message says of work.
+pub const WORK_METADATA: Place = Place { code: ErrorCode::InvalidEvent, name: "metadata.work" };
+/// The payload of an event about a resource.
+pub const RESOURCE_PAYLOAD: Place = Place { code: ErrorCode::InvalidArgument, name: "payload" };
 /// What is to change about a channel.
 pub const CHANGES: Place = Place { code: ErrorCode::InvalidPayload, name: "changes" };
 /// The body of a request.

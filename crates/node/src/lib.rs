@@ -44,6 +44,7 @@ pub mod texts;
 pub mod verify;
 mod window;
 mod work;
+mod work_acts;
 mod workspace;
 
 pub use carried::{Carried, CarriedDelivery, CarriedNews, Outsider};
@@ -62,21 +63,25 @@ pub use opening::{Credentials, Hello, NetworkRef};
 pub use outbox::{Inbox, Outbox, outbox};
 pub use outgoing::{Framing, RunPart, Signal};
 pub use query::{Query, QueryResult, Searched};
-pub use resources::{Called, FoundResource};
+pub use resources::FoundResource;
 pub use session::Session;
 pub use task::too_much_at_once;
 pub use texts::Texts;
 pub use work::{FoundArtifact, WorkPage, WorkSight, WorkWatch, ends_work, opens_work, work_state};
+pub use work_acts::{
+    ArtifactChunking, MadeArtifact, ToolCallOptions, ToolOutcome, UploadedContent, WorkFailure, WorkNews,
+};
 
 pub use rialto_engine::input::{Accepted, Content, ProvedName};
-pub use rialto_engine::listing::RosterFilter;
 pub use rialto_engine::mods;
-pub use rialto_engine::resources::{FileFilter, ResourceFilter};
+pub use rialto_engine::resources::FileFilter;
 pub use rialto_engine::{
     AckRequest, AdminOp, Caller, Capabilities, Dnd, EventRecord, FactNow, FactPage, Filter, SessionRef, UnitFilter,
     View, Viewer, Wishes,
 };
 pub use rialto_identity as identity;
+pub use rialto_model::payload::ResourceFilter;
+pub use rialto_model::payload::RosterFilter;
 pub use rialto_model::work::{OpenedWork, WorkOrder};
 
 #[cfg(feature = "deliberate-bugs")]

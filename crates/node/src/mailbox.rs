@@ -5,6 +5,7 @@
 //! the same queue without looking into it (`rialto-openagents`).
 
 use crate::budget::Charge;
+use crate::command::Command;
 use crate::command::Out;
 use crate::delivery::Attempt;
 use crate::outbox::{Inbox, outbox};
@@ -64,9 +65,11 @@ impl Session {
             #[serde(flatten)]
             options: &'a InboxOptions,
         }
-        let address = self.address().ok_or_else(|| {
-            Fault::new(ErrorCode::NotAMember, "mail belongs to a member: open a session for one first")
-        })?;
+        let Some(address) = self.address() else {
+            let caller = self.caller.clone();
+            self.network.ask(|reply| Command::Admitted { caller, reply }).await??;
+            return Err(Fault::new(ErrorCode::NotAMember, "mail belongs to a member: open a session for one first"));
+        };
         let join = Join { agent_id: address, options };
         let frame = json!({ "type": "network.agent.join", "source": address, "target": "core", "payload": join });
         let connection = self.network.connection();

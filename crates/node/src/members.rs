@@ -2,8 +2,8 @@
 
 use crate::network::Network;
 use crate::session::Session;
-use rialto_engine::listing::RosterFilter;
 use rialto_model::Fault;
+use rialto_model::payload::RosterFilter;
 use rialto_model::view::MemberView;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use crate::texts::Texts;
 use crate::work::{WorkSight, ends_work};
 use rialto_engine::EventRecord;
 use rialto_engine::input::Content;
-use rialto_engine::resources::ResourceFilter;
+use rialto_model::payload::ResourceFilter;
 use rialto_model::view::{ResourceList, ResourceView};
 use rialto_model::{ErrorCode, Fault};
 use std::ops::Range;
@@ -28,11 +28,11 @@ pub struct FoundResource {
 
 /// What came of a request that somebody else answers.
 #[derive(Debug, Clone)]
-pub struct Called {
+pub(crate) struct Called {
     /// The request.
-    pub answered: Answered,
+    pub(crate) answered: Answered,
     /// What ended it; nothing if it was answered at once.
-    pub end: Option<Arc<EventRecord>>,
+    pub(crate) end: Option<Arc<EventRecord>>,
 }
 
 impl Session {
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// Sends a request and waits for what ends it: a result, an answer, an error, its time-out.
-    pub async fn call(&self, event: Texts) -> Result<Called, Fault> {
+    pub(crate) async fn call(&self, event: Texts) -> Result<Called, Fault> {
         let answers = self.emit(event).await?;
         let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
         let result = answered.result.as_ref().ok().and_then(|accepted| accepted.result.as_ref());

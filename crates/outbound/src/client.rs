@@ -57,12 +57,12 @@ impl std::fmt::Debug for Outbound {
 
 /// Ends the connection's task when what hangs on it is dropped.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionTask {
     task: JoinHandle<()>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Drop for Line {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -222,7 +222,7 @@ async fn ask(
     target: &WebTarget,
     call: &Fetch,
     place: OwnedSemaphorePermit,
-) -> Result<(Line, Response<hyper::body::Incoming>), OutboundError> {
+) -> Result<(ConnectionTask, Response<hyper::body::Incoming>), OutboundError> {
     let host = target.to_string();
     let wrong = |error: hyper::Error| OutboundError::Answer { host: host.clone(), reason: innermost(&error) };
     let (mut sender, driver) = hyper::client::conn::http1::Builder::new()
@@ -235,7 +235,7 @@ async fn ask(
         // What breaks shows at the request or at the body.
         let _ = driver.await;
     });
-    let line = Line { task, _place: place };
+    let line = ConnectionTask { task, _place: place };
     let request = request_of(target, call)?;
     let response = sender.send_request(request).await.map_err(|error| {
         if error.is_closed() || error.is_incomplete_message() || error.is_canceled() {

@@ -1,7 +1,7 @@
 //! One request, and what comes back.
 
 use crate::bounds::FetchBounds;
-use crate::client::Line;
+use crate::client::ConnectionTask;
 use crate::error::OutboundError;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -119,7 +119,7 @@ pub struct Fetching {
     pub(crate) bounds: FetchBounds,
     pub(crate) until: Instant,
     /// The connection ends with the answer.
-    pub(crate) _line: Line,
+    pub(crate) _line: ConnectionTask,
 }
 
 impl Fetching {

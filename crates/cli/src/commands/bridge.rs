@@ -6,12 +6,12 @@ use crate::exit::CliError;
 use crate::place::{self, RunFile};
 use clap::Args;
 use rialto_client::{
-    Bridge as Carrying, BridgeChoice, BridgeEnd, BridgeNews, ClientError, Door, Http, JoinOptions, Secret,
+    Bridge as Carrying, BridgeChoice, BridgeDoor, BridgeEnd, BridgeNews, ClientError, Http, JoinOptions, Secret,
 };
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Arguments of `bridge`.
@@ -48,9 +48,9 @@ pub(crate) struct Bridge {
 }
 
 /// One end: where it is, and which network it is.
-struct Place {
+struct BridgePlace {
     named: String,
-    door: Door,
+    door: BridgeDoor,
     id: String,
 }
 
@@ -83,7 +83,7 @@ impl Bridge {
     }
 
     /// The member that the bridge is in one network. Its name says where the other end is, so that two bridges are two members.
-    fn end(&self, cx: &Context, at: &Place, other: &Place) -> Result<BridgeEnd, CliError> {
+    fn end(&self, cx: &Context, at: &BridgePlace, other: &BridgePlace) -> Result<BridgeEnd, CliError> {
         let address = self.name(cx, other)?;
         let what = if self.both { "Bridge to and from" } else { "Bridge with" };
         let options = JoinOptions {
@@ -93,7 +93,7 @@ impl Bridge {
         Ok(BridgeEnd::new(at.named.clone(), at.door.clone(), options))
     }
 
-    fn name(&self, cx: &Context, other: &Place) -> Result<String, CliError> {
+    fn name(&self, cx: &Context, other: &BridgePlace) -> Result<String, CliError> {
         match cx.global.speak_as.as_deref().or_else(|| cx.env.get(env::AGENT)) {
             Some(name) => context::speaker_address(name),
             None => Ok(format!("agent:bridge-{}", other.id)),
@@ -101,7 +101,7 @@ impl Bridge {
     }
 
     /// Two bridges that read the same inbox would take each other's mail.
-    fn locks(&self, cx: &Context, from: &Place, to: &Place) -> Result<Vec<File>, CliError> {
+    fn locks(&self, cx: &Context, from: &BridgePlace, to: &BridgePlace) -> Result<Vec<File>, CliError> {
         let data = cx.data_dir()?;
         let mut locks = vec![lock(&data, from, &self.name(cx, to)?)?];
         if self.both {
@@ -111,7 +111,7 @@ impl Bridge {
     }
 }
 
-fn lock(data: &Path, at: &Place, address: &str) -> Result<File, CliError> {
+fn lock(data: &Path, at: &BridgePlace, address: &str) -> Result<File, CliError> {
     let folder = data.join("bridges");
     place::private_dir(&folder)?;
     let name: String = address.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
@@ -129,9 +129,9 @@ fn lock(data: &Path, at: &Place, address: &str) -> Result<File, CliError> {
 }
 
 /// Finds an end: a URL, a configured name, or a network of the node that commands talk to.
-async fn place(cx: &Context, named: &str, token: Option<Secret>) -> Result<Place, CliError> {
+async fn place(cx: &Context, named: &str, token: Option<Secret>) -> Result<BridgePlace, CliError> {
     let settings = cx.settings()?;
-    let door: Door = if named.contains("://") {
+    let door: BridgeDoor = if named.contains("://") {
         away(named.to_owned(), None, token)
     } else if let Some(known) = settings.networks.iter().find(|known| known.name == named) {
         let token = match token {
@@ -147,12 +147,12 @@ async fn place(cx: &Context, named: &str, token: Option<Secret>) -> Result<Place
         CliError { message: format!("{named}: {}", error.message), ..error }
     })?;
     match profile.get("id").and_then(Value::as_str) {
-        Some(id) => Ok(Place { named: named.to_owned(), door, id: id.to_owned() }),
+        Some(id) => Ok(BridgePlace { named: named.to_owned(), door, id: id.to_owned() }),
         None => Err(CliError::internal(format!("the profile of {named} names no network"))),
     }
 }
 
-fn away(url: String, network: Option<String>, token: Option<Secret>) -> Door {
+fn away(url: String, network: Option<String>, token: Option<Secret>) -> BridgeDoor {
     Arc::new(move || {
         let http = Http::new(&url)?;
         let http = if http.network().is_none() { http.with_network(network.clone()) } else { http };
@@ -164,7 +164,7 @@ fn away(url: String, network: Option<String>, token: Option<Secret>) -> Door {
 }
 
 /// The node may be started again meanwhile, at another address and with another secret: the run file knows.
-fn at_home(cx: &Context, network: &str, token: Option<Secret>) -> Result<Door, CliError> {
+fn at_home(cx: &Context, network: &str, token: Option<Secret>) -> Result<BridgeDoor, CliError> {
     let node = cx.node()?;
     let token = token.or_else(|| cx.global.token.clone()).or_else(|| cx.env.get(env::TOKEN).map(Secret::from));
     if !node.is_of_run_file() {
@@ -178,7 +178,7 @@ fn at_home(cx: &Context, network: &str, token: Option<Secret>) -> Result<Door, C
     }))
 }
 
-fn running(data: &PathBuf) -> Result<RunFile, ClientError> {
+fn running(data: &Path) -> Result<RunFile, ClientError> {
     let nobody =
         || ClientError::Unreachable { url: data.display().to_string(), reason: "no node is running there".to_owned() };
     RunFile::read(data).ok().flatten().ok_or_else(nobody)

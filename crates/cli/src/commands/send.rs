@@ -1,7 +1,7 @@
 //! `rialto send`: emit one event, and wait for its answer if asked to.
 
 use crate::context::{Context, Voice, address};
-use crate::crossing::{self, Elsewhere};
+use crate::crossing::{self, OtherNetwork};
 use crate::exit::CliError;
 use crate::render::event;
 use clap::Args;
@@ -57,7 +57,7 @@ impl Send {
     pub(crate) async fn run(self, cx: &mut Context) -> Result<(), CliError> {
         let wait = self.wait.map(Duration::from_secs);
         let target = address(&self.target)?;
-        let elsewhere = Elsewhere { url: self.to_url.clone(), token: self.to_token.clone() };
+        let elsewhere = OtherNetwork { url: self.to_url.clone(), token: self.to_token.clone() };
         let draft = self.draft(read_stdin)?;
         let started = Instant::now();
         let (mut voice, emitted) = if target.is_foreign() {

@@ -136,7 +136,7 @@ mod tests {
     fn the_unit_file() {
         let words = ["/usr/bin/rialto", "up", "--data", "/home/ana/my data/100%"].map(str::to_owned);
         expect![[r#"
-            [ServiceUnit]
+            [Unit]
             Description=Rialto: one network for every agent
             After=network-online.target
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A network that is configured.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Elsewhere {
+pub(crate) struct ConfiguredNetwork {
     pub(crate) name: String,
     pub(crate) url: String,
     /// A file with the token: a secret has no place in a file of settings.
@@ -23,9 +23,9 @@ pub(crate) const KEYS: [(&str, &str, &str); 2] = [
     ("token_file", "none", "A file with the token that lets you in. It is sent to that URL only."),
 ];
 
-impl Elsewhere {
+impl ConfiguredNetwork {
     /// Reads one section; what is wrong is told with the rest.
-    pub(crate) fn from_toml(name: &str, value: &toml::Value) -> Result<Elsewhere, String> {
+    pub(crate) fn from_toml(name: &str, value: &toml::Value) -> Result<ConfiguredNetwork, String> {
         let table = value.as_table().ok_or("is not a section")?;
         if let Some(unknown) = table.keys().find(|key| KEYS.iter().all(|(known, ..)| known != key)) {
             return Err(format!("there is no key {unknown}{}", super::suggestion(unknown, KEYS.map(|(key, ..)| key))));
@@ -37,7 +37,7 @@ impl Elsewhere {
         };
         let url = text("url")?.ok_or("url: say where the network is")?;
         Endpoint::parse(&url).map_err(|error| format!("url: {error}"))?;
-        Ok(Elsewhere { name: name.to_owned(), url, token_file: text("token_file")?.map(PathBuf::from) })
+        Ok(ConfiguredNetwork { name: name.to_owned(), url, token_file: text("token_file")?.map(PathBuf::from) })
     }
 
     /// What the network lets us in by.
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_section_is_read_and_its_faults_are_told() {
-        let read = |text: &str| Elsewhere::from_toml("beta", &toml::Value::Table(text.parse().unwrap()));
+        let read = |text: &str| ConfiguredNetwork::from_toml("beta", &toml::Value::Table(text.parse().unwrap()));
         let beta = read("url = \"https://node.example/v1/ws/b1\"\ntoken_file = \"/run/beta\"").unwrap();
         assert_eq!((beta.url.as_str(), beta.token_file), ("https://node.example/v1/ws/b1", Some("/run/beta".into())));
         for (text, fault) in [

@@ -11,7 +11,7 @@ pub(crate) mod mods;
 
 use crate::env::{self, Env};
 use crate::exit::CliError;
-use elsewhere::Elsewhere;
+use elsewhere::ConfiguredNetwork;
 use keys::{KEYS, Key, Raw};
 use mods::{ModSection, Mods};
 use rialto_client::Secret;
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) identity: identity::Identity,
     pub(crate) mods: Mods,
     pub(crate) agents: Vec<Agent>,
-    pub(crate) networks: Vec<Elsewhere>,
+    pub(crate) networks: Vec<ConfiguredNetwork>,
 }
 
 /// `[agents.NAME]`: an agent the node starts itself.
@@ -243,7 +243,7 @@ impl Settings {
             }
             if section == "networks" {
                 for (name, value) in entries {
-                    match Elsewhere::from_toml(name, value) {
+                    match ConfiguredNetwork::from_toml(name, value) {
                         Ok(network) => self.networks.push(network),
                         Err(fault) => faults.add(format!("{shown}: networks.{name}: {fault}")),
                     }

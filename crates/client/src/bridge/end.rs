@@ -12,28 +12,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where the network is and what lets the bridge in, asked anew whenever something ended: a node that was started again may have
 /// another address and another secret.
-pub type Door = Arc<dyn Fn() -> Result<Http, ClientError> + Send + Sync>;
+pub type BridgeDoor = Arc<dyn Fn() -> Result<Http, ClientError> + Send + Sync>;
 
 /// A member of one network. Clones are the same member in the same session.
 #[derive(Clone)]
 pub struct BridgeEnd {
     name: String,
-    door: Door,
+    door: BridgeDoor,
     options: JoinOptions,
     backoff: Backoff,
-    inner: Arc<Inner>,
+    inner: Arc<EndState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct EndState {
     /// One joins at a time.
     joining: tokio::sync::Mutex<()>,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<EndSession>>,
     cursor: Mutex<Option<String>>,
 }
 
 #[derive(Clone)]
-struct Session {
+struct EndSession {
     http: Http,
     network: String,
 }
@@ -49,7 +49,7 @@ impl std::fmt::Debug for BridgeEnd {
 
 impl BridgeEnd {
     /// An end that joins as these options say. The name is how people call it.
-    pub fn new(name: impl Into<String>, door: Door, options: JoinOptions) -> BridgeEnd {
+    pub fn new(name: impl Into<String>, door: BridgeDoor, options: JoinOptions) -> BridgeEnd {
         let options = JoinOptions {
             receive: Some("queue".to_owned()),
             agent_type: options.agent_type.or_else(|| Some("bridge".to_owned())),
@@ -67,9 +67,10 @@ impl BridgeEnd {
     pub(super) async fn network(&self, news: &mut impl FnMut(BridgeNews)) -> Result<String, ClientError> {
         match self.session() {
             Some(session) => Ok(session.network),
-            None => {
-                self.call(news, async |_| Ok(())).await.map(|()| self.session().map(|s| s.network).unwrap_or_default())
-            }
+            None => self
+                .call(news, |_| std::future::ready(Ok(())))
+                .await
+                .map(|()| self.session().map(|s| s.network).unwrap_or_default()),
         }
     }
 
@@ -96,15 +97,17 @@ impl BridgeEnd {
         news: &mut impl FnMut(BridgeNews),
     ) -> Result<(), ClientError> {
         let join = Draft::new("network.channel.join", "core", json!({ "channel": channel }));
-        let seated = self.call(news, async |http| http.emit(&join, None).await).await;
+        let join = &join;
+        let seated = self.call(news, |http| async move { http.emit(join, None).await }).await;
         match seated {
             Ok(_) => Ok(()),
             Err(error) if make && error.is(ErrorCode::UnknownTarget) => {
                 let create = Draft::new("network.channel.create", "core", json!({ "name": channel }));
-                match self.call(news, async |http| http.emit(&create, None).await).await {
+                let create = &create;
+                match self.call(news, |http| async move { http.emit(create, None).await }).await {
                     // Somebody was faster.
                     Err(error) if error.is(ErrorCode::AlreadyExists) => {
-                        self.call(news, async |http| http.emit(&join, None).await).await.map(drop)
+                        self.call(news, |http| async move { http.emit(join, None).await }).await.map(drop)
                     }
                     made => made.map(drop),
                 }
@@ -114,16 +117,16 @@ impl BridgeEnd {
     }
 
     /// Makes a call as this member: waits while the network is not there, joins again when the session ended.
-    pub(super) async fn call<T>(
+    pub(super) async fn call<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         news: &mut impl FnMut(BridgeNews),
-        call: impl AsyncFn(&Http) -> Result<T, ClientError>,
+        call: impl Fn(Http) -> F,
     ) -> Result<T, ClientError> {
         let mut backoff = self.backoff;
         let mut joined_for_this = false;
         loop {
             let tried = match self.entered().await {
-                Ok(session) => match call(&session.http).await {
+                Ok(session) => match call(session.http.clone()).await {
                     Err(error) if session_is_over(&error) && !joined_for_this => {
                         joined_for_this = true;
                         self.forget(&session);
@@ -144,12 +147,12 @@ impl BridgeEnd {
         }
     }
 
-    fn session(&self) -> Option<Session> {
+    fn session(&self) -> Option<EndSession> {
         self.inner.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The session, made now if there is none.
-    async fn entered(&self) -> Result<Session, ClientError> {
+    async fn entered(&self) -> Result<EndSession, ClientError> {
         let _one = self.inner.joining.lock().await;
         if let Some(session) = self.session() {
             return Ok(session);
@@ -157,13 +160,13 @@ impl BridgeEnd {
         let door = (self.door)()?;
         let joined = door.join(&self.options).await?;
         let http = door.with_network(Some(joined.network_id.clone())).with_bearer(joined.session_id.expose());
-        let session = Session { http, network: joined.network_id };
+        let session = EndSession { http, network: joined.network_id };
         *self.inner.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         Ok(session)
     }
 
     /// The session is over, unless somebody made another one meanwhile.
-    fn forget(&self, ended: &Session) {
+    fn forget(&self, ended: &EndSession) {
         let mut session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner);
         if session.as_ref().is_some_and(|now| now.http.bearer() == ended.http.bearer()) {
             *session = None;

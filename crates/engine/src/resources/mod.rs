@@ -15,7 +15,6 @@ pub(crate) use access::visible;
 pub(crate) use call::{answered, invoke, result};
 pub(crate) use change::{orphaned, register, unregister, update, withdraw};
 pub use files::{FileFilter, address as file_address};
-pub use read::ResourceFilter;
 pub(crate) use read::{discover, read};
 
 use crate::input::Content;

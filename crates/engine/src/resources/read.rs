@@ -10,10 +10,10 @@ use crate::state::{MemberId, State};
 use crate::work::UnitKind;
 use rialto_model::access::Operation;
 use rialto_model::address::ResourceKind;
+use rialto_model::payload::{Encoding, ResourceFilter, ResourceRange};
 use rialto_model::view::{Backing, Presence, ResourceList, ResourceView};
-use rialto_model::{ErrorCode, EventType, Fault, limits};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use rialto_model::{ErrorCode, EventType, Fault, limits, read};
+use serde_json::json;
 
 /// Bytes of content in one response: with base64 and the rest it stays below an event's limit.
 const RESPONSE_BYTES_MAX: u64 = 512 << 10;
@@ -33,24 +33,6 @@ pub(crate) fn discover(
     let found = state.resources(live, Some(draft.member), &draft.said()?, now)?;
     let event = response(state, live, draft, EventType::ResourceDiscoverResponse, &json!(found), now);
     Ok(transient(draft, event))
-}
-
-/// Which resources are listed; the payload of `network.resource.discover`. Texts that are empty count as absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct ResourceFilter {
-    /// Of this kind.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// Of this owner.
-    pub owner: Option<String>,
-    /// Whose address begins so, behind `resource/`.
-    pub prefix: Option<String>,
-    /// Whose address or description has this in it.
-    pub query: Option<String>,
-    /// Behind this address.
-    pub after: Option<String>,
-    /// At most so many.
-    pub limit: Option<u64>,
 }
 
 fn said(text: &Option<String>) -> Option<&str> {
@@ -171,13 +153,9 @@ pub(crate) fn read(
         });
         return Ok(transient(&draft, response(state, live, &draft, EventType::ResourceReadResponse, &payload, now)));
     }
-    let wish: Map<String, Value> = serde_json::from_str(&draft.envelope.payload)
-        .map_err(|e| Fault::new(ErrorCode::InvalidPayload, e.to_string()).field("payload"))?;
-    let number = |key: &str| match wish.get(key).filter(|v| !v.is_null()) {
-        None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| bad(key, "a number")),
-    };
-    let (offset, length, version) = (number("offset")?.unwrap_or(0), number("length")?, number("version")?);
+    let ResourceRange { encoding, offset, length, version } =
+        read::text(&draft.envelope.payload, read::RESOURCE_PAYLOAD)?;
+    let offset = offset.unwrap_or(0);
     let Some(content) = content_of(resource, version)? else {
         return super::call::forward(state, live, draft, no, resource, UnitKind::Read, now, fx);
     };
@@ -191,8 +169,7 @@ pub(crate) fn read(
         return Err(Stop::Ask(Box::new(Question::Bytes { content, offset, length })));
     };
     emit::guard_request(state, live, &draft.envelope.kind, draft.member, now)?;
-    let wanted = wish.get("encoding").and_then(Value::as_str);
-    let (text, encoding) = encoded(bytes, wanted)?;
+    let (text, encoding) = encoded(bytes, encoding)?;
     let payload = json!({
         "address": resource.address, "content": text, "encoding": encoding, "content_type": resource.content_type,
         "version": version.unwrap_or(resource.version), "size": content.size, "offset": offset,
@@ -201,13 +178,14 @@ pub(crate) fn read(
 }
 
 /// Content as text: as it is where that is asked for or possible, else in base64.
-fn encoded(bytes: &[u8], wanted: Option<&str>) -> Result<(String, &'static str), Fault> {
+fn encoded(bytes: &[u8], wanted: Option<Encoding>) -> Result<(String, &'static str), Fault> {
     use base64::Engine as _;
     let text = std::str::from_utf8(bytes);
     match (wanted, text) {
-        (None | Some("utf8" | "utf-8"), Ok(text)) => Ok((text.to_owned(), "utf8")),
-        (Some("utf8" | "utf-8"), Err(_)) => Err(bad("encoding", "this is not text: ask for base64")),
-        (None | Some("base64"), _) => Ok((base64::engine::general_purpose::STANDARD.encode(bytes), "base64")),
-        (Some(_), _) => Err(bad("encoding", "utf8 or base64")),
+        (None | Some(Encoding::Utf8), Ok(text)) => Ok((text.to_owned(), Encoding::Utf8.as_str())),
+        (Some(Encoding::Utf8), Err(_)) => Err(bad("encoding", "this is not text: ask for base64")),
+        (None | Some(Encoding::Base64), _) => {
+            Ok((base64::engine::general_purpose::STANDARD.encode(bytes), Encoding::Base64.as_str()))
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! Order of checks: the unit is known, the sender takes part, the unit is open, the move is legal, the target fits.
 
 use super::open::{closed, due, open, send_to, unknown};
+use super::request::{ArtifactBody, WorkAction, WorkRequest, action};
 use super::unit::{Artifact, Chunk, Unit, UnitNo, WorkAct, WorkMark, WorkPlace};
-use super::wish::{ArtifactBody, ArtifactChunk, WorkMetadata, WorkPayload};
 use super::{expire, list};
 use crate::emit::EmitDraft;
 use crate::input::{Accepted, Answers, Clock, Content, Effects, Question, Stop};
@@ -12,9 +12,10 @@ use crate::presence::VolatileState;
 use crate::record::{EventRecord, More};
 use crate::route::StreamKey;
 use crate::state::{MemberId, State};
+use rialto_model::payload::{ContentName, WorkArtifact, WorkUpdate};
 use rialto_model::work::Actor;
-use rialto_model::{ErrorCode, EventType, Fault, Verdict, WorkState, limits};
-use serde_json::{Value, json};
+use rialto_model::{ErrorCode, Fault, Verdict, WorkState, limits};
+use serde_json::{Map, Value, json};
 
 /// What follows from the mark once its event is committed.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ pub(crate) fn opened_before(state: &State, draft: &EmitDraft<'_, '_>) -> Result<
     if !draft.metadata.get("work").is_some_and(|raw| raw.contains("\"open\"")) {
         return Ok(None);
     }
-    let Some(WorkMetadata { id: Some(name), opens: true, .. }) = WorkMetadata::read(&draft.metadata)? else {
+    let Some(WorkRequest { id: Some(name), opens: true, .. }) = WorkRequest::read(&draft.metadata)? else {
         return Ok(None);
     };
     if name.starts_with(super::open::ID_PREFIX) {
@@ -81,15 +82,13 @@ pub(crate) fn involve(
     now: Clock,
     fx: &Effects,
 ) -> Result<Option<Involved>, Stop> {
-    use EventType::{WorkAnswer, WorkArtifact, WorkCancel, WorkUpdate};
-    let mark = if matches!(draft.kind, WorkUpdate | WorkArtifact | WorkAnswer | WorkCancel) {
-        act(state, live, draft, answers, now)?
-    } else {
-        match WorkMetadata::read(&draft.metadata)? {
+    let mark = match action(draft.kind, &draft.envelope.payload)? {
+        Some((name, action)) => act(state, live, draft, name.as_str(), action, answers, now)?,
+        None => match WorkRequest::read(&draft.metadata)? {
             Some(wish) => Some(message(state, live, draft, wish, now, fx)?),
             None if state.work.replies.is_empty() => None,
             None => reply(state, draft, now)?,
-        }
+        },
     };
     let Some(mark) = mark else { return Ok(None) };
     if draft.metadata.ephemeral == Some(true) {
@@ -141,67 +140,67 @@ fn mark(no: UnitNo, unit: &Unit, act: WorkAct, state: WorkState, now: Clock) -> 
     WorkMark { unit: no, act, state, executor: unit.executor, due, error: None }
 }
 
-/// `work.update`, `work.artifact`, `work.answer`, `work.cancel`. Nothing for progress that is never stored.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the other two are the requester's")]
+/// Decides an event that is about a unit. Nothing for progress that is never stored.
 fn act(
     state: &State,
     live: &mut VolatileState,
     draft: &mut EmitDraft<'_, '_>,
+    name: &str,
+    action: WorkAction,
     answers: &Answers,
     now: Clock,
 ) -> Result<Option<WorkMark>, Stop> {
-    let said = WorkPayload::read(&draft.envelope.payload)?;
     let by = draft.member;
-    let (no, unit, part) = known(state, &said.work, by)?;
-    if said.work != *unit.id {
+    let (no, unit, part) = known(state, name, by)?;
+    if name != unit.id.as_ref() {
         // What its requester calls it nobody else can resolve.
-        let mut payload = said.payload.clone();
+        let mut payload: Map<String, Value> = draft.said()?;
         payload.insert("work".into(), json!(unit.id));
         draft.payload = Some(Value::Object(payload).to_string());
     }
-    let kind = draft.kind;
-    let mut mark = match kind {
-        EventType::WorkUpdate => {
+    let mark = match action {
+        WorkAction::Update(update) => {
             let executor = executes(unit, part, by)?;
-            let to = wanted_state(&said, unit)?;
+            let to = wanted_state(&update, unit);
             legal(unit, to, Actor::Executor)?;
             if draft.metadata.ephemeral == Some(true) && to == unit.state {
                 aim(state, draft, unit, by)?;
                 live.progress.insert(no, now.steady);
                 return Ok(None);
             }
-            WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Move, to, now) }
+            let error = (to == WorkState::Failed).then(|| failure(&update).into());
+            WorkMark { executor: Some(executor), error, ..mark(no, unit, WorkAct::Move, to, now) }
         }
-        EventType::WorkArtifact => {
+        WorkAction::Artifact(said) => {
             let executor = executes(unit, part, by)?;
             let to = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
             legal(unit, to, Actor::Executor)?;
-            let artifact = artifact(state, &said, unit, by, answers)?;
+            let artifact = artifact(state, said, unit, by, answers)?;
             WorkMark { executor: Some(executor), ..mark(no, unit, WorkAct::Artifact(artifact), to, now) }
         }
-        _ => {
-            if part != Involvement::Requester {
-                return Err(not_yours(unit, part, "its requester").into());
-            }
-            let (act, to) = if kind == EventType::WorkCancel {
-                (WorkAct::Move, WorkState::Canceled)
-            } else {
-                (WorkAct::Answer, WorkState::Working)
-            };
-            legal(unit, to, Actor::Requester)?;
-            mark(no, unit, act, to, now)
+        WorkAction::Answer => {
+            requested(unit, part, WorkState::Working).map(|to| mark(no, unit, WorkAct::Answer, to, now))?
+        }
+        WorkAction::Cancel => {
+            requested(unit, part, WorkState::Canceled).map(|to| mark(no, unit, WorkAct::Move, to, now))?
         }
     };
-    if mark.state == WorkState::Failed {
-        mark.error = Some(failure(&said).into());
-    }
     aim(state, draft, unit, by)?;
     Ok(Some(mark))
 }
 
+/// The state that the requester of a unit moves it to.
+fn requested(unit: &Unit, part: Involvement, to: WorkState) -> Result<WorkState, Fault> {
+    if part != Involvement::Requester {
+        return Err(not_yours(unit, part, "its requester"));
+    }
+    legal(unit, to, Actor::Requester)?;
+    Ok(to)
+}
+
 /// The code of a failure, if the executor gave one.
-fn failure(said: &WorkPayload) -> String {
-    let code = said.payload.get("error").and_then(|e| e.get("code")).and_then(Value::as_str);
+fn failure(update: &WorkUpdate) -> String {
+    let code = update.error.as_ref().and_then(|e| e.get("code")).and_then(Value::as_str);
     code.filter(|c| c.len() <= limits::WORK_TEXT_CHARS_MAX).unwrap_or("failed").to_owned()
 }
 
@@ -229,16 +228,9 @@ fn not_yours(unit: &Unit, part: Involvement, whose: &str) -> Fault {
     Fault::new(ErrorCode::Forbidden, format!("only {whose} may do this to {}", unit.id))
 }
 
-fn wanted_state(said: &WorkPayload, unit: &Unit) -> Result<WorkState, Fault> {
-    match said.text("state")? {
-        Some(text) => WorkState::from_wire(&text).ok_or_else(|| {
-            let names: Vec<&str> = WorkState::ALL.iter().skip(1).map(|s| s.as_str()).collect();
-            let text = format!("payload.state is one of {}", names.join(", "));
-            Fault::new(ErrorCode::InvalidEvent, text).field("payload.state")
-        }),
-        None if unit.state == WorkState::Submitted => Ok(WorkState::Working),
-        None => Ok(unit.state),
-    }
+fn wanted_state(update: &WorkUpdate, unit: &Unit) -> WorkState {
+    let unsaid = if unit.state == WorkState::Submitted { WorkState::Working } else { unit.state };
+    update.state.unwrap_or(unsaid)
 }
 
 fn legal(unit: &Unit, to: WorkState, by: Actor) -> Result<(), Fault> {
@@ -262,7 +254,8 @@ fn content(
     replaced: usize,
     answers: &Answers,
 ) -> Result<Option<Content>, Stop> {
-    let ArtifactBody::Blob { sha256, size, .. } = body else { return Ok(None) };
+    let ArtifactBody::Blob(name) = body else { return Ok(None) };
+    let sha256 = name.sha256.bytes();
     let field = "payload.artifact.blob";
     if unit.blobs().count().saturating_sub(replaced) >= limits::WORK_BLOBS_PER_UNIT_MAX {
         let text = format!("a unit keeps at most {} chunks as content", limits::WORK_BLOBS_PER_UNIT_MAX);
@@ -278,10 +271,10 @@ fn content(
         )
         .into());
     }
-    let Some(content) = answers.blobs.iter().find(|content| content.blob == *sha256) else {
-        return Err(Stop::Ask(Box::new(Question::Blob { by, sha256: *sha256 })));
+    let Some(content) = answers.blobs.iter().find(|content| content.blob == sha256) else {
+        return Err(Stop::Ask(Box::new(Question::Blob { by, sha256 })));
     };
-    if size.is_some_and(|size| size != content.size) {
+    if name.size.is_some_and(|size| size != content.size) {
         let text = format!("{field}: the content has {} bytes", content.size);
         return Err(Fault::new(ErrorCode::InvalidArgument, text).field(field).into());
     }
@@ -289,32 +282,28 @@ fn content(
 }
 
 /// The artifact as it is after this event; of its chunks only the new one.
-fn artifact(state: &State, said: &WorkPayload, unit: &Unit, by: MemberId, answers: &Answers) -> Result<Artifact, Stop> {
-    let ArtifactChunk { id, name, body } = said.artifact()?;
-    let known = unit.artifacts.iter().find(|a| a.id.as_ref() == id);
-    let mut artifact = counted(said, unit, known, &id, name)?;
+fn artifact(state: &State, said: WorkArtifact, unit: &Unit, by: MemberId, answers: &Answers) -> Result<Artifact, Stop> {
+    let known = unit.artifacts.iter().find(|a| a.id.as_ref() == said.artifact.id.as_str());
+    let mut artifact = counted(&said, unit, known)?;
+    let body = ArtifactBody::of(said.artifact)?;
     let replaced = known.filter(|_| artifact.begins_anew()).map_or(0, |known| known.blobs.len());
     let content = content(state, &body, unit, by, replaced, answers)?;
     artifact.bytes = match (&body, content) {
         (ArtifactBody::Parts(bytes), _) => artifact.bytes.saturating_add(*bytes),
-        (ArtifactBody::Blob { .. }, content) => artifact.bytes.saturating_add(content.map_or(0, |c| c.size)),
+        (ArtifactBody::Blob(_), content) => artifact.bytes.saturating_add(content.map_or(0, |c| c.size)),
     };
-    if let ArtifactBody::Blob { content_type: Some(kind), .. } = body {
-        artifact.content_type = Some(kind.into());
+    if let ArtifactBody::Blob(ContentName { content_type: Some(kind), .. }) = body {
+        artifact.content_type = Some(kind.into_string().into());
     }
     artifact.blobs = content.into_iter().map(|content| Chunk { seq: 0, content }).collect();
     Ok(artifact)
 }
 
 /// The artifact with one chunk more, or the first of a new one.
-fn counted(
-    said: &WorkPayload,
-    unit: &Unit,
-    known: Option<&Artifact>,
-    id: &str,
-    name: Option<String>,
-) -> Result<Artifact, Fault> {
-    let (append, last) = (said.flag("append")?, said.flag("last")?);
+fn counted(said: &WorkArtifact, unit: &Unit, known: Option<&Artifact>) -> Result<Artifact, Fault> {
+    let id = said.artifact.id.as_str();
+    let name = said.artifact.name.as_ref().map(|name| name.as_str().into());
+    let append = said.append.unwrap_or(false);
     let refuse = |code, text: String| Err(Fault::new(code, text).field("payload.artifact"));
     match known {
         None if append => refuse(ErrorCode::InvalidArgument, format!("there is no artifact {id:?} to append to")),
@@ -330,17 +319,17 @@ fn counted(
         }
         Some(known) if append => Ok(Artifact {
             id: known.id.clone(),
-            name: name.map(Into::into).or_else(|| known.name.clone()),
+            name: name.or_else(|| known.name.clone()),
             chunks: known.chunks + 1,
             bytes: known.bytes,
-            last,
+            last: said.last.unwrap_or(false),
             content_type: known.content_type.clone(),
             blobs: Vec::new(),
         }),
         // Whole, or the first of its chunks; a known one is replaced.
         None | Some(_) => {
-            let last = last || !said.payload.contains_key("last");
-            Ok(Artifact { id: id.into(), name: name.map(Into::into), chunks: 1, last, ..Artifact::default() })
+            let last = said.last.unwrap_or(true);
+            Ok(Artifact { id: id.into(), name, chunks: 1, last, ..Artifact::default() })
         }
     }
 }
@@ -372,7 +361,7 @@ fn message(
     state: &State,
     live: &VolatileState,
     draft: &mut EmitDraft<'_, '_>,
-    wish: WorkMetadata,
+    wish: WorkRequest,
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {

@@ -8,8 +8,8 @@ mod expire;
 mod involve;
 mod list;
 mod open;
+mod request;
 mod unit;
-mod wish;
 
 pub(crate) use expire::{completed_by_ack, expire, forget, owner_left, request_died, without_member, without_resource};
 pub(crate) use involve::{involve, opened_before, result_again};

@@ -1,7 +1,7 @@
 //! Opening a unit: who asks whom for what, and within which bounds.
 
+use super::request::WorkRequest;
 use super::unit::{Alias, Unit, UnitKind, UnitNo, WorkAct, WorkMark, WorkPlace};
-use super::wish::WorkMetadata;
 use crate::emit::EmitDraft;
 use crate::input::{Clock, Effects};
 use crate::presence::VolatileState;
@@ -40,7 +40,7 @@ pub(super) fn open(
     state: &State,
     live: &VolatileState,
     draft: &mut EmitDraft<'_, '_>,
-    wish: WorkMetadata,
+    wish: WorkRequest,
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {
@@ -61,8 +61,7 @@ pub(crate) fn open_call(
     now: Clock,
     fx: &Effects,
 ) -> Result<WorkMark, Fault> {
-    let wish =
-        WorkMetadata { deadline_ms: Some(timeout_ms), ..WorkMetadata::read(&draft.metadata)?.unwrap_or_default() };
+    let wish = WorkRequest { deadline_ms: Some(timeout_ms), ..WorkRequest::read(&draft.metadata)?.unwrap_or_default() };
     let parent = wish.parent.as_deref().map(|text| parent(state, text, draft.member)).transpose()?;
     check_room(state, draft.maker, Some(owner), parent)?;
     Ok(begin(state, draft, wish, kind, WorkPlace::Resource(resource), Some(owner), parent, now, fx))
@@ -73,7 +72,7 @@ pub(crate) fn open_call(
 fn begin(
     state: &State,
     draft: &mut EmitDraft<'_, '_>,
-    wish: WorkMetadata,
+    wish: WorkRequest,
     kind: UnitKind,
     place: WorkPlace,
     executor: Option<MemberId>,
@@ -124,7 +123,7 @@ fn begin(
 }
 
 /// The executor learns the unit's id; what its requester calls it goes along.
-fn tell_executor(draft: &mut EmitDraft<'_, '_>, wish: WorkMetadata, unit: &Unit) {
+fn tell_executor(draft: &mut EmitDraft<'_, '_>, wish: WorkRequest, unit: &Unit) {
     let mut said = wish.said;
     said.remove("open");
     said.insert("id".into(), json!(unit.id));
@@ -138,7 +137,7 @@ fn aim(
     state: &State,
     live: &VolatileState,
     draft: &mut EmitDraft<'_, '_>,
-    wish: &WorkMetadata,
+    wish: &WorkRequest,
     now: Clock,
 ) -> Result<UnitTarget, Fault> {
     match (draft.route.stream, &wish.skill) {

@@ -5,12 +5,14 @@
 
 use crate::world::{Join, World};
 use rialto_engine::invites::Invite;
-use rialto_engine::listing::{ListBudget, RosterFilter};
+use rialto_engine::listing::ListBudget;
 use rialto_engine::record::{More, Record};
-use rialto_engine::resources::{Resource, ResourceFilter};
+use rialto_engine::resources::Resource;
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::work::Unit;
 use rialto_engine::{AckRequest, Effects, Engine, Filter, State, StreamKey, UnitFilter, View, Viewer};
+use rialto_model::payload::ResourceFilter;
+use rialto_model::payload::RosterFilter;
 use rialto_model::{Seq, limits};
 use serde_json::json;
 use std::hint::black_box;

@@ -1,9 +1,10 @@
 //! Lists that have no page on the wire: bounded, in order, and whole when they are read piece by piece.
 
 use crate::world::{World, outcome};
-use rialto_engine::listing::{ListBudget, RosterFilter};
+use rialto_engine::listing::ListBudget;
 use rialto_engine::state::{Channel, Member};
 use rialto_engine::{Engine, Filter, State, View, Viewer};
+use rialto_model::payload::RosterFilter;
 use rialto_model::{Seq, limits};
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Resources: rules, versions, content, calls (OpenAgents sheet, section 10).
 
 use crate::world::{World, outcome, signals};
-use rialto_engine::listing::RosterFilter;
-use rialto_engine::resources::ResourceFilter;
 use rialto_engine::{AdminOp, Viewer};
+use rialto_model::payload::ResourceFilter;
+use rialto_model::payload::RosterFilter;
 use rialto_model::{Role, WorkState, limits};
 use serde_json::{Value, json};
 
@@ -404,8 +404,18 @@ fn registrations_that_make_no_sense_are_refused_by_name() {
             "invalid_argument",
             "payload.encoding",
         ),
-        (json!({ "address": "resource/file/a", "blob": {} }), "invalid_argument", "payload.blob"),
+        (json!({ "address": "resource/file/a", "blob": {} }), "invalid_argument", "payload.blob.sha256"),
         (json!({ "address": "resource/file/a", "description": 5 }), "invalid_argument", "payload.description"),
+        (
+            json!({ "address": "resource/file/a", "description": "é".repeat(limits::RESOURCE_DESCRIPTION_CHARS_MAX + 1) }),
+            "invalid_argument",
+            "payload.description",
+        ),
+        (
+            json!({ "address": "resource/file/a", "content_type": "é".repeat(limits::CONTENT_TYPE_CHARS_MAX + 1) }),
+            "invalid_argument",
+            "payload.content_type",
+        ),
         (
             json!({ "address": "resource/tool/t", "schema": { "input": "x".repeat(limits::SCHEMA_BYTES_MAX) } }),
             "invalid_argument",

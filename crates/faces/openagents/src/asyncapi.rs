@@ -6,12 +6,14 @@
 use crate::api::answers::{EventBody, EventPage, WorkEntry};
 use crate::api::frames::*;
 use crate::api::queries::HistoryFilter;
-use crate::api::requests::{
-    AckPayload, ChangeResourceBody, EventDraft, JoinPayload, LeavePayload, NewResource, ToolInput,
-};
+use crate::api::requests::{AckPayload, EventDraft, JoinPayload, LeavePayload, ToolInput};
 use rialto_carrier::describe::Schemas;
 use rialto_model::EventType;
 use rialto_model::error::ErrorView;
+use rialto_model::payload::{
+    Announcement, ChannelSeat, ModAnswer, NewChannel, NewResource, Removal, ResourceChanges, ResourceFilter,
+    ResourceName, ResourceRange, RosterFilter, ServedMod, WorkAnswer, WorkArtifact, WorkCancel, WorkUpdate,
+};
 use rialto_model::view::{ResourceList, Roster, WorkView};
 use serde_json::{Map, Value, json};
 
@@ -22,26 +24,26 @@ type Payload = fn(&mut Schemas) -> Value;
 const RECEIVED: &[(EventType<'static>, Payload)] = &[
     (EventType::AgentJoin, Schemas::read::<JoinPayload>),
     (EventType::AgentLeave, Schemas::read::<LeavePayload>),
-    (EventType::AgentDiscover, Schemas::read::<DiscoverPayload>),
-    (EventType::AgentAnnounce, Schemas::read::<AnnouncePayload>),
-    (EventType::AgentRemove, Schemas::read::<RemovePayload>),
-    (EventType::ChannelCreate, Schemas::read::<NewChannelPayload>),
-    (EventType::ChannelDelete, Schemas::read::<DeleteChannelPayload>),
-    (EventType::ChannelJoin, Schemas::read::<SeatPayload>),
-    (EventType::ChannelLeave, Schemas::read::<SeatPayload>),
+    (EventType::AgentDiscover, Schemas::read::<RosterFilter>),
+    (EventType::AgentAnnounce, Schemas::read::<Announcement>),
+    (EventType::AgentRemove, Schemas::read::<Removal>),
+    (EventType::ChannelCreate, Schemas::read::<NewChannel>),
+    (EventType::ChannelDelete, Schemas::read::<ChannelSeat>),
+    (EventType::ChannelJoin, Schemas::read::<ChannelSeat>),
+    (EventType::ChannelLeave, Schemas::read::<ChannelSeat>),
     (EventType::ResourceRegister, Schemas::read::<NewResource>),
-    (EventType::ResourceUnregister, Schemas::read::<UnregisterPayload>),
-    (EventType::ResourceDiscover, Schemas::read::<ResourceFilterPayload>),
-    (EventType::ResourceRead, Schemas::read::<ReadResourcePayload>),
-    (EventType::ResourceUpdate, Schemas::read::<ChangeResourceBody>),
+    (EventType::ResourceUnregister, Schemas::read::<ResourceName>),
+    (EventType::ResourceDiscover, Schemas::read::<ResourceFilter>),
+    (EventType::ResourceRead, Schemas::read::<ResourceRange>),
+    (EventType::ResourceUpdate, Schemas::read::<ResourceChanges>),
     (EventType::ResourceInvoke, Schemas::read::<ToolInput>),
     (EventType::ResourceInvokeResult, Schemas::read::<ToolInput>),
-    (EventType::ModServe, Schemas::read::<ServeModPayload>),
-    (EventType::ModVerdict, Schemas::read::<VerdictPayload>),
-    (EventType::WorkUpdate, Schemas::read::<WorkUpdatePayload>),
-    (EventType::WorkArtifact, Schemas::read::<ArtifactPayload>),
-    (EventType::WorkAnswer, Schemas::read::<WorkAnswerPayload>),
-    (EventType::WorkCancel, Schemas::read::<CancelWorkPayload>),
+    (EventType::ModServe, Schemas::read::<ServedMod>),
+    (EventType::ModVerdict, Schemas::read::<ModAnswer>),
+    (EventType::WorkUpdate, Schemas::read::<WorkUpdate>),
+    (EventType::WorkArtifact, Schemas::read::<WorkArtifact>),
+    (EventType::WorkAnswer, Schemas::read::<WorkAnswer>),
+    (EventType::WorkCancel, Schemas::read::<WorkCancel>),
     (EventType::Ping, Schemas::read::<PingPayload>),
     (EventType::EventAck, Schemas::read::<AckPayload>),
     (EventType::EventsQuery, Schemas::read::<HistoryFilter>),

@@ -20,13 +20,25 @@ rialto_carrier::operations! {
 /// Transports of a network as its profile lists them.
 pub(crate) fn transports(base: &str, network: &str) -> Value {
     let ws = base.replacen("http", "ws", 1);
-    let host = base.split_once("://").map_or(base, |(_, h)| h);
+    let grpc = grpc(base);
     json!([
         { "type": "http", "endpoint": format!("{base}/v1/ws/{network}") },
         { "type": "sse", "endpoint": format!("{base}/v1/ws/{network}/events/stream") },
         { "type": "websocket", "endpoint": format!("{ws}/ws/{network}") },
-        { "type": "grpc", "endpoint": format!("grpc://{host}") },
+        { "type": "grpc", "endpoint": grpc },
     ])
+}
+
+/// gRPC has a host and a port, and no path before its own.
+fn grpc(base: &str) -> String {
+    let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let named = authority.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    match (named, scheme) {
+        (true, _) => format!("grpc://{authority}"),
+        (false, "https") => format!("grpc://{authority}:443"),
+        (false, _) => format!("grpc://{authority}:80"),
+    }
 }
 
 pub(crate) async fn asyncapi(State(state): State<FaceState>, headers: HeaderMap) -> Result<Response, Refusal> {
@@ -56,13 +68,12 @@ pub(crate) async fn well_known(State(state): State<FaceState>, headers: HeaderMa
         .filter(|n| is_listed(n))
         .map(|n| json!({ "id": n.id(), "name": n.settings().name, "profile": format!("{base}/v1/ws/{}/profile", n.id()) }))
         .collect();
-    let host = base.split_once("://").map_or(base.as_str(), |(_, h)| h);
-    let ws = base.replacen("http", "ws", 1);
+    let (ws, grpc) = (base.replacen("http", "ws", 1), grpc(&base));
     axum::Json(json!({
         "onm_version": "1.0", "name": "rialto",
         "transports": [
             { "type": "http", "url": format!("{base}/v1") }, { "type": "sse", "url": format!("{base}/v1/events/stream") },
-            { "type": "websocket", "url": format!("{ws}/ws") }, { "type": "grpc", "url": format!("grpc://{host}") },
+            { "type": "websocket", "url": format!("{ws}/ws") }, { "type": "grpc", "url": grpc },
         ],
         "auth": { "methods": ["token", "session", "key", "jwt", "did", "invite"] },
         "capabilities": [

@@ -11,6 +11,7 @@ use rialto_carrier::describe::{
     WebSocketUpgrade,
 };
 use rialto_model::ErrorCode;
+use rialto_model::payload::ResourceChanges;
 use rialto_model::view::{
     AnalyticsView, ChallengeView, ChannelList, ConversationList, Explanation, InvitationList, MeView, ResourceList,
     ResourceView, RoomList, RoomView, Roster, ThreadList, ThreadView, WorkList, WorkView,
@@ -168,7 +169,7 @@ rialto_carrier::operations! {
     post "/v1/resources" "register_resource" Network scoped (NetworkQuery, Json<RegisterResourceBody>) -> Data<ChangedResource>, SEND, resources::register, "Register a resource";
     get "/v1/resources/{kind}/{*path}" "resource" Network scoped (ReadResourceQuery, NoBody) -> KeptBytesOr<ResourceView>, NAMED, resources::get, "Content of a resource, whole or a range; a description with info";
     put "/v1/resources/{kind}/{*path}" "put_resource" Network scoped (PutResourceQuery, AnyBytes) -> Data<ChangedResource>, SEND, resources::put, "The body becomes the content; If-Match guards the version";
-    patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped (NetworkQuery, Json<ChangeResourceBody>) -> Data<ChangedResource>, SEND, resources::change, "Change a resource";
+    patch "/v1/resources/{kind}/{*path}" "change_resource" Network scoped (NetworkQuery, Json<ResourceChanges>) -> Data<ChangedResource>, SEND, resources::change, "Change a resource";
     delete "/v1/resources/{kind}/{*path}" "remove_resource" Network scoped (NetworkQuery, NoBody) -> Data<UnregisteredResource>, SEND, resources::remove, "Unregister a resource";
     post "/v1/blobs" "stage_blob" Network scoped (NetworkQuery, AnyBytes) -> Data<StagedBlob>, SEND, resources::stage, "Take content in that an event will name";
     post "/v1/files" "upload_file" Network scoped (FileQuery, Form<UploadForm>) -> Data<FileEntry>, SEND, files::upload, "Upload a file as a form: file, network, channel_name, source";

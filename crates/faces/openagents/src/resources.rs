@@ -15,9 +15,10 @@ use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::ranges::{self, KeptContent};
 use rialto_model::{ErrorCode, Fault, hex};
 use rialto_node::blobs::{STAGED_MS, StoredUpload, Upload};
-use rialto_node::{Answered, EventRecord, FoundResource, ResourceFilter};
+use rialto_node::{Answered, FoundResource, ResourceFilter, ToolCallOptions};
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::time::Duration;
 
 /// `GET /v1/resources`.
 pub(crate) async fn list(request: ApiRequest) -> Result<Response, Refusal> {
@@ -172,38 +173,18 @@ async fn accepted(call: &Call, event: &Value) -> Result<Value, Refusal> {
 
 /// `POST /v1/invoke/{tool}`: calls a tool with the body as its input, and waits for what ends the call.
 pub(crate) async fn invoke(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
-    let input = json_object(&body)?;
+    let input = to_raw_value(&json_object(&body)?).map_err(|_| ErrorCode::Internal)?;
     let call = request.call()?;
-    let mut metadata = Map::new();
-    if let Some(text) = request.params.get("timeout_ms") {
-        metadata.insert(
-            "timeout_ms".into(),
-            text.parse::<u64>().map_err(|_| invalid_field("timeout_ms", "a number"))?.into(),
-        );
-    }
-    if let Some(text) = request.params.get("wait_for_owner") {
-        metadata.insert("wait_for_owner".into(), json!(text != "false" && text != "0"));
-    }
-    let target = format!("resource/tool/{}", request.named("tool"));
-    let event = json!({ "type": "network.resource.invoke", "target": target, "payload": input, "metadata": metadata });
-    let called = call.session.call(event.to_string().into()).await?;
-    let accepted = called.answered.result?;
-    let end = called.end.ok_or_else(|| Fault::new(ErrorCode::Internal, "the call ended without an event"))?;
-    ended(&end, accepted.event_id())
-}
-
-/// The answer to a call, from the event that ended it.
-fn ended(end: &Arc<EventRecord>, request: &str) -> Result<Response, Refusal> {
-    let payload: Value = serde_json::from_str(end.event.payload()).unwrap_or_default();
-    if end.event.kind() == "network.event.error" {
-        let code = payload.get("code").and_then(Value::as_str).and_then(ErrorCode::from_wire);
-        let text = payload.get("message").and_then(Value::as_str).unwrap_or_default();
-        return Err(Fault::new(code.unwrap_or(ErrorCode::Internal), text).into());
-    }
-    let metadata: Value = serde_json::from_str(end.event.metadata()).unwrap_or_default();
-    let failed = metadata.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-    let warned = metadata.get("rialto.schema_warning").and_then(Value::as_bool).unwrap_or(false);
+    let millis = |text: &String| text.parse().map_err(|_| invalid_field("timeout_ms", "a number"));
+    let options = ToolCallOptions {
+        deadline: request.params.get("timeout_ms").map(millis).transpose()?.map(Duration::from_millis),
+        wait_for_owner: request.params.get("wait_for_owner").is_some_and(|text| text != "false" && text != "0"),
+    };
+    let tool = format!("resource/tool/{}", request.named("tool"));
+    let came = call.session.call_tool(&tool, &input, options).await?;
+    let output: Value = serde_json::from_str(came.result.event.payload()).unwrap_or_default();
     Ok(answer::ok(&json!({
-        "event_id": request, "result_id": end.event.id(), "output": payload, "is_error": failed, "schema_warning": warned,
+        "event_id": came.request, "result_id": came.result.event.id(), "output": output, "is_error": came.is_error,
+        "schema_warning": came.schema_warning,
     })))
 }

@@ -2,7 +2,6 @@
 
 use super::owed::OwedMark;
 use super::shape::{ChangeableMembers, Fixed};
-use super::verdict::Changes;
 use super::{CheckSender, CheckStage, EmitChain, Mode, addressee, ask, guards, is_mail, mail, mods, transformed};
 use crate::emit::{Laid, lay};
 use crate::input::{Accepted, Answers, Clock, Effect, Effects, Stop};
@@ -14,6 +13,7 @@ use crate::server_events::signal_id;
 use crate::state::State;
 use rialto_model::event_type::Namespace;
 use rialto_model::metadata::Metadata;
+use rialto_model::payload::EventChanges;
 use rialto_model::{Envelope, ErrorCode, Event, EventId, EventParts, Fault};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub(crate) fn decide(
                 continue;
             }
             let outcome = ask(state, input.answers, config, CheckStage::Transform, &shape, sender, fixed)?;
-            let make = |changes: &Changes| shape.changed(changes, fixed).and_then(|text| reread(state, &text));
+            let make = |changes: &EventChanges| shape.changed(changes, fixed).and_then(|text| reread(state, &text));
             if let Some(made) = transformed(config, outcome, make, &mut notes)? {
                 (text, shape) = made;
             }

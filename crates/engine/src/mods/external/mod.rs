@@ -20,13 +20,14 @@ use crate::state::{MemberId, State};
 use rialto_model::address::Entity;
 use rialto_model::metadata::Metadata;
 use rialto_model::mods::OnError;
+use rialto_model::payload::EventChanges;
 use rialto_model::{Address, ErrorCode, EventType, Fault, Millis, Role, Seq, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shape::{ChangeableMembers, Fixed};
 use std::borrow::Cow;
 use std::sync::Arc;
-use verdict::{Changes, Judgement, ModVerdict};
+use verdict::{Judgement, ModVerdict};
 
 /// Where a mod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -395,7 +396,7 @@ pub(crate) fn walk(
                 continue;
             }
             let outcome = ask(state, answers, config, CheckStage::Transform, &shape, sender, fixed)?;
-            let make = |changes: &Changes| {
+            let make = |changes: &EventChanges| {
                 let text = shape.changed(changes, fixed)?;
                 goes(&text).map(|()| text).map_err(|fault| fault.message)
             };
@@ -426,7 +427,7 @@ pub(crate) fn walk(
 fn transformed<T>(
     config: &ModConfig,
     outcome: &CheckOutcome,
-    make: impl FnOnce(&Changes) -> Result<T, String>,
+    make: impl FnOnce(&EventChanges) -> Result<T, String>,
     notes: &mut Vec<String>,
 ) -> Result<Option<T>, Fault> {
     let made = match outcome {

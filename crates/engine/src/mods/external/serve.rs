@@ -1,33 +1,16 @@
 //! Mods that members serve: who may, under which name, and what becomes of them when their server goes.
 
-use super::{DEADLINE_MS, OnError, Runs};
+use super::{DEADLINE_MS, Runs};
 use crate::emit::{self, EmitDraft};
 use crate::input::{Accepted, Clock, Effects, Stop};
 use crate::mods::{ModConfig, Mode, STANDARD, manage, sort};
 use crate::presence::VolatileState;
 use crate::record::Change;
 use crate::state::{MemberId, State};
+use rialto_model::payload::ServedMod;
 use rialto_model::view::AdminOutcome;
 use rialto_model::{Address, ErrorCode, Fault, limits};
-use serde::Deserialize;
 use serde_json::json;
-
-#[derive(Deserialize)]
-struct ServePayload {
-    name: String,
-    #[serde(default)]
-    mode: Option<String>,
-    #[serde(default)]
-    intercepts: Option<Vec<String>>,
-    #[serde(default)]
-    priority: Option<i32>,
-    #[serde(default)]
-    deadline_ms: Option<u64>,
-    #[serde(default)]
-    on_error: Option<String>,
-    #[serde(default)]
-    unload: bool,
-}
 
 fn bad(field: &str, text: impl Into<String>) -> Fault {
     Fault::new(ErrorCode::InvalidPayload, text.into()).field(&format!("payload.{field}"))
@@ -41,8 +24,7 @@ pub(crate) fn serve(
     now: Clock,
     fx: &mut Effects,
 ) -> Result<Accepted, Stop> {
-    let wish: ServePayload = serde_json::from_str(&draft.envelope.payload)
-        .map_err(|e| Fault::new(ErrorCode::InvalidPayload, format!("what is served: {e}")).field("payload"))?;
+    let wish: ServedMod = draft.said()?;
     check_name(state, &wish.name)?;
     let id = draft.member;
     let known = state.book.mods.iter().find(|m| m.name.as_ref() == wish.name);
@@ -55,7 +37,7 @@ pub(crate) fn serve(
         .field("payload.name")
         .into());
     }
-    if wish.unload {
+    if wish.unload == Some(true) {
         if !own {
             return Err(Fault::new(ErrorCode::ModNotFound, format!("mod/{} is not served by you", wish.name)).into());
         }
@@ -103,9 +85,9 @@ fn may_serve(state: &State, id: MemberId, name: &str) -> Result<(), Fault> {
 }
 
 /// What is not said stays as it was, or has its default.
-fn config(wish: &ServePayload, id: MemberId, known: Option<&ModConfig>) -> Result<ModConfig, Fault> {
-    let mode = match wish.mode.as_deref() {
-        Some(text) => Mode::from_wire(text).ok_or_else(|| bad("mode", "mode is guard, transform or observe"))?,
+fn config(wish: &ServedMod, id: MemberId, known: Option<&ModConfig>) -> Result<ModConfig, Fault> {
+    let mode = match wish.mode {
+        Some(mode) => mode,
         None => known.map(|m| m.mode).ok_or_else(|| bad("mode", "say the mode: guard, transform or observe"))?,
     };
     let mut config = known.cloned().unwrap_or_else(|| ModConfig::new(&wish.name, mode, default_priority(mode)));
@@ -113,10 +95,7 @@ fn config(wish: &ServePayload, id: MemberId, known: Option<&ModConfig>) -> Resul
     config.runs = Runs::Served(id);
     config.priority = wish.priority.unwrap_or(config.priority);
     config.intercepts = wish.intercepts.clone().unwrap_or(config.intercepts);
-    if let Some(policy) = &wish.on_error {
-        config.on_error =
-            OnError::from_wire(policy).ok_or_else(|| bad("on_error", "on_error is \"skip\" or \"reject\""))?;
-    }
+    config.on_error = wish.on_error.unwrap_or(config.on_error);
     if let Some(ms) = wish.deadline_ms {
         config.deadline_ms = Some(ms).filter(|ms| *ms != DEADLINE_MS);
     }

@@ -1,6 +1,6 @@
 //! An event as external mods see it and may change it.
 
-use super::verdict::Changes;
+use rialto_model::payload::EventChanges;
 use rialto_model::{EventType, Millis, Visibility, json};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -66,7 +66,7 @@ impl ChangeableMembers<'_> {
     }
 
     /// The event after a transform's changes, as if it had been sent so; what is wrong with them otherwise.
-    pub(crate) fn changed(&self, changes: &Changes, fixed: Fixed<'_>) -> Result<String, String> {
+    pub(crate) fn changed(&self, changes: &EventChanges, fixed: Fixed<'_>) -> Result<String, String> {
         let visibility = match changes.visibility.as_deref() {
             // Where it goes now decides, unless the transform does.
             None if changes.target.as_deref().is_some_and(|to| to != self.target) => None,

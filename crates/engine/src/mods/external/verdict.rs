@@ -1,7 +1,7 @@
 //! What an external mod says of an event: pass, reject or modified, and what it sends itself.
 
-use rialto_model::{ErrorCode, Fault, limits};
-use serde::Deserialize;
+use rialto_model::payload::{EventChanges, ModAnswer};
+use rialto_model::{ErrorCode, Fault, limits, read};
 use serde_json::value::RawValue;
 
 /// A mod's word.
@@ -26,31 +26,7 @@ pub enum Judgement {
         message: Option<String>,
     },
     /// It goes on like this.
-    Modified(Box<Changes>),
-}
-
-/// The members of an event a transform may change; others are not looked at.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Changes {
-    #[serde(rename = "type")]
-    pub(crate) kind: Option<String>,
-    pub(crate) target: Option<String>,
-    pub(crate) payload: Option<Box<RawValue>>,
-    pub(crate) metadata: Option<Box<RawValue>>,
-    pub(crate) visibility: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct VerdictWire {
-    verdict: String,
-    #[serde(default)]
-    code: Option<String>,
-    #[serde(default)]
-    message: Option<String>,
-    #[serde(default)]
-    event: Option<Box<Changes>>,
-    #[serde(default)]
-    emit: Option<Vec<Box<RawValue>>>,
+    Modified(Box<EventChanges>),
 }
 
 /// Characters of a guard's own code.
@@ -62,7 +38,7 @@ impl ModVerdict {
     /// Reads a verdict; a member it has not is no harm, one of the wrong kind is.
     pub fn parse(text: &str) -> Result<ModVerdict, Fault> {
         let bad = |what: String| Fault::new(ErrorCode::InvalidPayload, what).field("payload");
-        let wire: VerdictWire = serde_json::from_str(text).map_err(|e| bad(format!("a verdict: {e}")))?;
+        let wire: ModAnswer = read::text(text, read::PAYLOAD)?;
         let said = match wire.verdict.as_str() {
             "pass" => Judgement::Pass,
             "reject" => Judgement::Reject {

@@ -1,10 +1,10 @@
 //! Bodies of requests. A body may say who calls as well, as members that every one of them has.
 
 use rialto_model::Role;
+use rialto_model::payload::NewResource;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// Who calls and which network is meant, where no header says it.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -272,42 +272,6 @@ pub struct OpenRoomBody {
     pub channel: Option<String>,
 }
 
-/// Content that was taken in beforehand.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub struct NamedBlob {
-    /// SHA-256 of the content.
-    pub sha256: String,
-    /// Its bytes.
-    pub size: Option<u64>,
-}
-
-/// A new resource: a tool, a file or a context.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub struct NewResource {
-    /// Its address, such as `resource/tool/search`.
-    #[schemars(example = &"resource/file/notes")]
-    pub address: String,
-    /// Its type; the address says it as well.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// What it is for.
-    pub description: Option<String>,
-    /// What a tool takes: a JSON Schema, or the short form.
-    pub schema: Option<Value>,
-    /// What its content is.
-    pub content_type: Option<String>,
-    /// Its content. Without content the owner answers reads of it.
-    pub content: Option<String>,
-    /// Content that was taken in beforehand, in place of `content`.
-    pub blob: Option<NamedBlob>,
-    /// How the content is written: `utf8` or `base64`.
-    pub encoding: Option<String>,
-    /// Who may do what with it.
-    pub permissions: Option<BTreeMap<String, Value>>,
-    /// What else is to be known of it.
-    pub metadata: Option<Map<String, Value>>,
-}
-
 /// Registers a resource.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct RegisterResourceBody {
@@ -317,32 +281,6 @@ pub struct RegisterResourceBody {
     /// The resource.
     #[serde(flatten)]
     pub resource: NewResource,
-}
-
-/// Changes a resource: what is missing stays.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub struct ChangeResourceBody {
-    /// Its new content.
-    pub content: Option<String>,
-    /// How the content is written.
-    pub encoding: Option<String>,
-    /// What its content is.
-    pub content_type: Option<String>,
-    /// What it is for.
-    #[schemars(example = &"notes")]
-    pub description: Option<String>,
-    /// What a tool takes.
-    pub schema: Option<Value>,
-    /// Who may do what with it.
-    pub permissions: Option<BTreeMap<String, Value>>,
-    /// Change only this version.
-    pub if_version: Option<u64>,
-    /// Add the content at the end of what is there.
-    pub append: Option<bool>,
-    /// Content that was taken in beforehand, in place of `content`.
-    pub blob: Option<NamedBlob>,
-    /// What else is to be known of it.
-    pub metadata: Option<Map<String, Value>>,
 }
 
 /// Input of a tool: what its own schema asks for.
