@@ -93,8 +93,11 @@ async fn fifty_networks_and_no_crossing_without_a_bridge() {
     drop(servers);
 }
 
-/// Bridges, the copies they make, and what is posted where. There is always a circle of three and a pair.
-fn plan(chance: &mut Chance) -> (BTreeSet<(usize, usize)>, Vec<Copy>, Vec<(usize, String)>) {
+/// Bridges, the copies they make, and what is posted where.
+type Plan = (BTreeSet<(usize, usize)>, Vec<Copy>, Vec<(usize, String)>);
+
+/// There is always a circle of three and a pair.
+fn plan(chance: &mut Chance) -> Plan {
     let any = |chance: &mut Chance| usize::try_from(chance.below(NETWORKS as u64)).unwrap();
     loop {
         let mut bridges = BTreeSet::from([(0, 1), (1, 2), (2, 0), (3, 4), (4, 3)]);
