@@ -209,6 +209,7 @@ mod tests {
             open_creation: None,
             trusted_proxies: Vec::new(),
             tls: false,
+            unpaced: false,
             listen: "10.0.0.7:8700".to_owned(),
         }
     }

@@ -81,12 +81,12 @@ impl Keyring {
     pub(crate) fn add(&self, name: &str, key: &KeyPair) -> Result<PathBuf, CliError> {
         let path = self.path(name)?;
         place::private_dir(&self.0)?;
-        self.write(&path, key, true).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                CliError::conflict(format!("there is a key for {name} already: {}", path.display()))
-                    .next("choose another name")
+        self.write(&path, key, true).map_err(|error| {
+            if error.kind() != ErrorKind::AlreadyExists {
+                return unreadable(&path, error);
             }
-            _ => unreadable(&path, error),
+            CliError::conflict(format!("there is a key for {name} already: {}", path.display()))
+                .next("choose another name")
         })?;
         Ok(path)
     }

@@ -41,7 +41,7 @@ async fn register(http: &Http, name: &str, algorithm: Algorithm) -> Person {
             let vectors: Value = serde_json::from_str(include_str!("../../../vectors/identity.json")).unwrap();
             KeyPair::from_pem(vectors["openssl"]["keys"][1]["private"].as_str().unwrap()).unwrap()
         }
-        made => KeyPair::generate(made).unwrap(),
+        Algorithm::Ed25519 | Algorithm::Es256 => KeyPair::generate(algorithm).unwrap(),
     };
     let body = json!({ "agent_name": name, "public_key_pem": key.public().to_pem().unwrap() });
     let data = paced(http, "/v1/agentid/register", "", &body).await.data();

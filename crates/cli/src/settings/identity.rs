@@ -40,8 +40,8 @@ impl Identity {
     /// As the node is told, which registers openly where nobody else reaches it.
     pub(crate) fn of_listener(&self, is_loopback: bool) -> IdentitySettings {
         let by_listener = if is_loopback { Registration::Open } else { Registration::Account };
-        let mut settings = IdentitySettings::default();
-        settings.registration = self.registration.unwrap_or(by_listener);
+        let registration = self.registration.unwrap_or(by_listener);
+        let mut settings = IdentitySettings { registration, ..IdentitySettings::default() };
         settings.registrars.retain(|own| self.registrars.iter().all(|registrar| registrar.prefix != own.prefix));
         settings.registrars.extend(self.registrars.iter().cloned());
         settings

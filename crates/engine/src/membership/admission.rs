@@ -57,7 +57,7 @@ pub(super) fn admit(
     let is_pinned = state.book.pins.contains_key(address.as_str());
     if level == 0 {
         let claimed = prefix == Some("openagents") && settings.unverified_openagents;
-        if is_pinned || prefix.is_some() && !(claimed && !is_registered(input, address)?) {
+        if is_pinned || prefix.is_some() && (!claimed || is_registered(input, address)?) {
             return Err(level_fault(address, 1, 0, is_pinned).into());
         }
     }
