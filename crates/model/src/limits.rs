@@ -272,3 +272,11 @@ pub const FACTS_PER_FACE_BYTES_MAX: usize = 16 << 20;
 pub const FACT_KEY_BYTES_MAX: usize = 256;
 /// Bytes of a fact; a larger one is `too_large`.
 pub const FACT_BYTES_MAX: usize = 64 << 10;
+/// Events that one poll of an agent of the SDK is given.
+pub const SDK_POLL_EVENTS_MAX: usize = 100;
+/// Sessions of the SDK whose last poll is remembered; what is forgotten is given again.
+pub const SDK_POLLS_MAX: usize = 10_000;
+/// Subscriptions of an agent of the SDK; more is `rate_limited`.
+pub const SDK_SUBSCRIPTIONS_MAX: usize = 16;
+/// Characters of a reaction; more is `invalid_payload`.
+pub const SDK_REACTION_CHARS_MAX: usize = 64;
