@@ -322,3 +322,11 @@ pub const IDENTITY_DOCUMENT_BYTES_MAX: usize = 64 << 10;
 pub const PROVED_TOKENS_MAX: usize = 10_000;
 /// DID documents and records of other registrars that are kept for a while; all are forgotten when there are more.
 pub const RESOLVED_KEPT_MAX: usize = 1000;
+/// Events that one poll of an agent of the SDK is given.
+pub const SDK_POLL_EVENTS_MAX: usize = 100;
+/// Sessions of the SDK whose last poll is remembered; what is forgotten is given again.
+pub const SDK_POLLS_MAX: usize = 10_000;
+/// Subscriptions of an agent of the SDK; more is `rate_limited`.
+pub const SDK_SUBSCRIPTIONS_MAX: usize = 16;
+/// Characters of a reaction; more is `invalid_payload`.
+pub const SDK_REACTION_CHARS_MAX: usize = 64;

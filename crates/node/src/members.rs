@@ -2,9 +2,11 @@
 
 use crate::network::Network;
 use crate::session::Session;
+use crate::task::Task;
 use rialto_model::Fault;
 use rialto_model::payload::RosterFilter;
 use rialto_model::view::MemberView;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Session {
@@ -12,6 +14,12 @@ impl Session {
     pub async fn members(&self) -> Result<Vec<MemberView>, Fault> {
         let filter = RosterFilter { include: Some(vec!["agents".to_owned()]), ..RosterFilter::default() };
         Ok(self.discover(filter).await?.agents.unwrap_or_default())
+    }
+
+    /// Which of these addresses members have, for faces that have other names for some.
+    pub async fn known(&self, addresses: Vec<Box<str>>) -> Result<BTreeSet<Box<str>>, Fault> {
+        let known = |task: &mut Task, address: &str| task.engine.state.member_id(address).is_some();
+        self.view(move |task, _| Ok(addresses.into_iter().filter(|address| known(task, address)).collect())).await
     }
 }
 
