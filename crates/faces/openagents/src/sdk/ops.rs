@@ -250,7 +250,7 @@ impl SdkState {
             manifest_transport: "http",
             recommended_transport: "grpc",
             max_connections: settings.max_members,
-            readme: profile.description.as_str().unwrap_or_default().to_owned(),
+            readme: profile.description.to_string(),
         };
         Ok(SdkHealth { success: true, status: "healthy", data })
     }
