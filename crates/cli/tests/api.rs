@@ -27,6 +27,7 @@ fn operations() -> Vec<&'static Op> {
         rialto_openagents::ops::OPS,
         rialto_openagents::docs::OPS,
         rialto_openagents::sdk::OPS,
+        rialto_openagents::registrar::OPS,
         rialto_operator::ops::OPS,
         rialto_carrier::service::OPS,
     ];
@@ -152,7 +153,12 @@ impl Session {
 
     /// Types an example, and remembers what its answer gives.
     async fn type_in(&mut self, example: &Example) -> (Tried, Vec<String>) {
-        self.prepare(example.before).await;
+        if example.before == "cleo signs" {
+            let signature = signed(&self.names["CHALLENGE"]);
+            self.names.insert("SIGNATURE".to_owned(), signature);
+        } else {
+            self.prepare(example.before).await;
+        }
         let mut tried = self.send(example).await;
         let text = tried.body.as_ref().map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
         let mut faults = Vec::new();
@@ -175,6 +181,16 @@ impl Session {
         tried.names = self.names.clone();
         (tried, faults)
     }
+}
+
+/// The signature of a challenge by the key whose public half the examples register: the key of the specification's examples.
+fn signed(challenge: &str) -> String {
+    use base64::Engine as _;
+    let base64 = base64::engine::general_purpose::STANDARD;
+    let pem =
+        "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    let key = rialto_node::identity::KeyPair::from_pem(pem).unwrap();
+    base64.encode(key.sign(&base64.decode(challenge).unwrap()).unwrap())
 }
 
 /// What in an answer is not as the document says it, or is not known there.

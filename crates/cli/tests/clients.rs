@@ -104,6 +104,16 @@ fn the_stubs_of_the_agent_service() {
     row("grpc_stubs", &[host, port, &node.token], 8, &[]);
 }
 
+#[test]
+fn the_client_of_registrars() {
+    let node = Node::start();
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("rialto.toml");
+    std::fs::write(&config, "[registrar]\nregistration = \"account\"\n").unwrap();
+    let locked = Node::start_with(&["--config", config.to_str().unwrap()]);
+    row("agentid", &[node.url(), locked.url()], 13, &[]);
+}
+
 /// What `docs/compat.md` shows is typed as it stands there.
 #[test]
 fn the_page_on_compatibility_as_written() {

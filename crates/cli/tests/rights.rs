@@ -188,6 +188,15 @@ fn body(id: &str) -> String {
         "create_session" => json!({ "title": "one" }),
         "change_channel" => json!({ "starred": true }),
         "change_member" => json!({ "role": "observer" }),
+        "register_name" | "name_challenge" | "claim_name" | "name_token" | "rotate_name" | "revoke_name" => json!({
+            "agent_name": "no-one-yet", "agentName": "no-one-yet", "algorithm": "Ed25519", "nonce": "n", "signature": "s",
+            "publicKeyPem": "no key",
+        }),
+        "verify_token" => json!({ "token": "nothing" }),
+        "verify_key" => json!({ "api_key": "nothing" }),
+        "did_services" => json!({ "service": [] }),
+        "add_registrar_account" => json!({ "name": "" }),
+        "pin_key" => json!({ "public_key": "no key" }),
         "skill_status" => json!({ "skill_id": "s", "state": "installed" }),
         "composing" => json!({ "channel": "general" }),
         "invite" => json!({}),
@@ -212,6 +221,7 @@ fn operations() -> Vec<&'static Op> {
     let mut ops: Vec<&Op> = OPS
         .iter()
         .chain(rialto_operator::ops::OPS)
+        .chain(rialto_openagents::registrar::OPS)
         .filter(|op| op.path.starts_with("/v1/") && !APART.contains(&op.id))
         .collect();
     ops.sort_by_key(|op| place(op));

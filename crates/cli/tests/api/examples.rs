@@ -261,6 +261,66 @@ pub const EXAMPLES: &[Example] = &[
     send("admin_retry_dead_letters", "ADMIN", "/v1/admin/networks/$NETWORK/dead-letters/retry", r#"{"all":true}"#),
     send("admin_drop_dead_letters", "ADMIN", "/v1/admin/networks/$NETWORK/dead-letters/drop", r#"{"all":true}"#),
     send("admin_redact", "ADMIN", "/v1/admin/networks/$NETWORK/redact", r#"{"event_id":"hello"}"#),
+    // Names.
+    send("add_registrar_account", "ADMIN", "/v1/admin/registrar/accounts", r#"{"name":"acme"}"#),
+    get("registrar_accounts", "ADMIN", "/v1/admin/registrar/accounts"),
+    get("remove_registrar_account", "ADMIN", "/v1/admin/registrar/accounts/acme"),
+    Example {
+        keeps: &[("API_KEY", "/data/api_key")],
+        ..send(
+            "register_name",
+            "",
+            "/v1/agentid/register",
+            r#"{"agent_name":"cleo","public_key_pem":"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n"}"#,
+        )
+    },
+    send(
+        "claim_name",
+        "",
+        "/v1/agent-ids/create",
+        r#"{"agentName":"dora","publicKeyPem":"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n"}"#,
+    ),
+    get("name", "", "/v1/agent-ids/cleo"),
+    Example {
+        keeps: &[("CHALLENGE", "/data/challenge"), ("NONCE", "/data/nonce")],
+        ..send("name_challenge", "", "/v1/agentid/challenge", r#"{"agentName":"cleo","algorithm":"Ed25519"}"#)
+    },
+    Example {
+        before: "cleo signs",
+        keeps: &[("ACCESS_TOKEN", "/data/accessToken")],
+        ..send(
+            "name_token",
+            "",
+            "/v1/agentid/token",
+            r#"{"agentName":"cleo","nonce":"$NONCE","signature":"$SIGNATURE"}"#,
+        )
+    },
+    send("verify_token", "", "/v1/agentid/verify-token", r#"{"token":"$ACCESS_TOKEN"}"#),
+    send("verify_key", "", "/v1/agentid/verify-key", r#"{"api_key":"$API_KEY"}"#),
+    send(
+        "did_services",
+        "API_KEY",
+        "/v1/agentid/did/did:openagents:cleo/services",
+        r#"{"service":[{"type":"OpenAgentsNetwork","network":"a1b2c3d4","serviceEndpoint":"https://hub.example/v1/ws/a1b2c3d4","transport":"http"}]}"#,
+    ),
+    get("did", "", "/v1/agentid/did/did:openagents:cleo"),
+    get("identifier", "", "/1.0/identifiers/did:openagents:cleo"),
+    get("jwks", "", "/.well-known/jwks.json"),
+    get("rotate_registrar_key", "ADMIN", "/v1/admin/registrar/rotate-key"),
+    send(
+        "rotate_name",
+        "API_KEY",
+        "/v1/agentid/rotate",
+        r#"{"agentName":"cleo","publicKeyPem":"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n"}"#,
+    ),
+    send("revoke_name", "API_KEY", "/v1/agentid/revoke", r#"{"agentName":"cleo"}"#),
+    send(
+        "pin_key",
+        "ADMIN",
+        "/v1/admin/networks/$NETWORK/members/agent:pinned/key",
+        r#"{"public_key":"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n"}"#,
+    ),
+    get("unpin_key", "ADMIN", "/v1/admin/networks/$NETWORK/members/agent:pinned/key"),
     get("admin_doctor", "ADMIN", "/v1/admin/doctor"),
     get("admin_verify", "ADMIN", "/v1/admin/verify"),
     get("admin_backup", "ADMIN", "/v1/admin/backup"),
