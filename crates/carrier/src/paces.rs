@@ -80,7 +80,7 @@ impl Default for Paces {
     fn default() -> Paces {
         Paces {
             challenges: Pace::new(limits::CHALLENGES_PER_SECOND_MAX, limits::CHALLENGES_PER_SECOND_MAX),
-            guesses: Pace::new(1, limits::GUESSES_MAX),
+            guesses: Pace::new(limits::GUESSES_PER_SECOND_MAX, limits::GUESSES_MAX),
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_so_many_peers_are_known() {
-        let pace = Pace::new(1, limits::GUESSES_MAX);
+        let pace = Pace::new(limits::GUESSES_PER_SECOND_MAX, limits::GUESSES_MAX);
         let now = Instant::now();
         for n in 0..u32::try_from(limits::PACED_PEERS_MAX).unwrap() + 5 {
             assert!(pace.take(IpAddr::V4(n.into()), now + Duration::from_nanos(n.into())).is_ok());

@@ -306,8 +306,10 @@ pub const CHALLENGES_MAX: usize = 10_000;
 pub const CHALLENGES_PER_SECOND_MAX: u32 = 10;
 /// Peers whose pace is known; the longest quiet are forgotten.
 pub const PACED_PEERS_MAX: usize = 10_000;
-/// Unknown credentials that one peer may show at once; more is `rate_limited`, and one more may be shown each second.
-pub const GUESSES_MAX: u32 = 60;
+/// Unknown credentials that one peer may show at once; more is `rate_limited`.
+pub const GUESSES_MAX: u32 = 500;
+/// How many more of them a peer may show each second.
+pub const GUESSES_PER_SECOND_MAX: u32 = 10;
 /// Names of the node's own registrar, revoked ones included; more is `network_full`.
 pub const REGISTRAR_NAMES_MAX: usize = 100_000;
 /// Accounts of the node's own registrar; more is `network_full`.
