@@ -61,8 +61,8 @@ fn shell(node: &Node, script: &str) -> Command {
     }
     let directory = Path::new(&binary).parent().unwrap();
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
-    // Files a page makes are the test's own.
-    bash.current_dir(node.path("."));
+    // Files a page makes are the test's own, and so are keys.
+    bash.current_dir(node.path(".")).env("RIALTO_IDENTITIES", node.path("identities"));
     bash.env("PATH", path).arg("-euo").arg("pipefail").arg("-c").arg(script);
     bash
 }
@@ -195,6 +195,11 @@ fn the_page_on_work_as_written() {
 #[test]
 fn the_page_on_workspaces_as_written() {
     page_as_written("workspace.md");
+}
+
+#[test]
+fn the_page_on_identity_as_written() {
+    page_as_written("identity.md");
 }
 
 #[test]
