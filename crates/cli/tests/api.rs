@@ -187,8 +187,7 @@ impl Session {
 fn signed(challenge: &str) -> String {
     use base64::Engine as _;
     let base64 = base64::engine::general_purpose::STANDARD;
-    let pem =
-        "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
     let key = rialto_node::identity::KeyPair::from_pem(pem).unwrap();
     base64.encode(key.sign(&base64.decode(challenge).unwrap()).unwrap())
 }
