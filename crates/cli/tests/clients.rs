@@ -111,7 +111,7 @@ fn the_client_of_registrars() {
     let config = dir.path().join("rialto.toml");
     std::fs::write(&config, "[registrar]\nregistration = \"account\"\n").unwrap();
     let locked = Node::start_with(&["--config", config.to_str().unwrap()]);
-    row("agentid", &[node.url(), locked.url()], 13, &[]);
+    row("agentid", &[node.url(), locked.url()], 12, &[]);
 }
 
 /// What `docs/compat.md` shows is typed as it stands there.

@@ -154,6 +154,7 @@ async fn paths(http: &mut Http, own: &Place, hidden: &Place) -> Vec<String> {
                     .replace("{artifact}", "paper")
                     .replace("{name}", "team")
                     .replace("{label}", "first")
+                    .replace("{did}", "did:openagents:ana")
                     .replace("{address}", "agent:ana");
                 assert!(!filled.contains('{'), "this test does not know how to fill {path}");
                 out.push(filled);

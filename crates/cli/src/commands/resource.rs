@@ -6,7 +6,7 @@ use crate::render::table::table;
 use crate::render::{bytes, value};
 use clap::{Args, Subcommand};
 use rialto_client::{ResourceQuery, Upload};
-use rialto_model::Address;
+use rialto_model::{Address, limits};
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -277,6 +277,15 @@ async fn put(cx: &mut Context, address: &str, file: &Path, upload: &Upload) -> R
     } else {
         let opened = std::fs::File::open(file).map_err(|e| CliError::file("read", file, &e))?;
         let length = opened.metadata().map_err(|e| CliError::file("read", file, &e))?.len();
+        // The node refuses it too; while bytes are on their way its refusal may come behind a broken connection.
+        if length > limits::FILE_BYTES_MAX {
+            let text = format!(
+                "too_large: {} has {length} bytes, and a resource has at most {} (limit)",
+                file.display(),
+                limits::FILE_BYTES_MAX
+            );
+            return Err(CliError::usage(text).next("split it into parts"));
+        }
         voice.http.put_resource(&address, upload, Some(length), opened.take(length)).await?
     };
     done(cx, &made)
