@@ -306,6 +306,18 @@ impl<T: JsonSchema> AnswerBody for YesOrNo<T> {
     }
 }
 
+/// A `T` as JSON with 200, or with 500 when it could not be done: the form of clients that know no other status.
+#[derive(Debug)]
+pub struct YesOrFailed<T>(PhantomData<T>);
+
+impl<T: JsonSchema> AnswerBody for YesOrFailed<T> {
+    fn describe(schemas: &mut Schemas, answers: &mut BTreeMap<u16, Value>) {
+        let schema = schemas.written::<T>();
+        answers.insert(200, json_answer(&schema));
+        answers.insert(500, json_answer(&schema));
+    }
+}
+
 /// Lines that each are a `T` as JSON.
 #[derive(Debug)]
 pub struct Lines<T>(PhantomData<T>);

@@ -11,6 +11,7 @@ pub mod credentials;
 pub mod describe;
 pub mod face;
 pub mod grpc;
+pub mod handover;
 pub mod long_poll;
 pub mod openapi;
 pub mod operations;

@@ -34,7 +34,11 @@ pub fn admit<B>(config: &ListenerSettings, request: &mut Request<B>) -> Result<O
     if let Some(origin) = origin_text.filter(|origin| !origin_allowed(config, origin, host)) {
         return Err(refuse(format!("origin {origin:?} is not allowed; set server.allowed_origins")));
     }
-    let cors = origin.filter(|_| config.allowed_origins.iter().any(|a| Some(a.as_str()) == origin_text)).cloned();
+    let named_or_near = |text: &str| {
+        let near = || is_local_origin(text) && listens_here(config) && host.is_some_and(is_local);
+        config.allowed_origins.iter().any(|allowed| allowed == text) || near()
+    };
+    let cors = origin.filter(|_| origin_text.is_some_and(named_or_near)).cloned();
     // HTTP/2 says the host elsewhere; handlers look in one place.
     if named.is_none()
         && let Some(host) = host.and_then(|h| h.parse().ok())
@@ -130,6 +134,21 @@ fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether a host and its port are this machine.
+fn is_local(text: &str) -> bool {
+    Host::parse(text).is_some_and(|host| is_loopback(host.name))
+}
+
+/// Whether a page comes from this machine.
+fn is_local_origin(origin: &str) -> bool {
+    origin.split_once("://").is_some_and(|(_, rest)| is_local(rest))
+}
+
+/// Whether nobody but this machine reaches the listener by itself.
+fn listens_here(config: &ListenerSettings) -> bool {
+    config.listen.parse::<std::net::SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
 fn host_allowed(config: &ListenerSettings, text: &str) -> bool {
     let Some(host) = Host::parse(text) else { return false };
     let public = config.public_url.as_deref().and_then(|u| u.split_once("://"));
@@ -151,7 +170,6 @@ fn origin_allowed(config: &ListenerSettings, origin: &str, host: Option<&str>) -
         return true;
     }
     let Some((_, rest)) = origin.split_once("://") else { return false };
-    let is_local = |text: &str| Host::parse(text).is_some_and(|host| is_loopback(host.name));
     // One's own pages: same host, or both on loopback.
     host.is_some_and(|h| h.eq_ignore_ascii_case(rest))
         || config.public_url.as_deref() == Some(origin)
@@ -211,6 +229,21 @@ mod tests {
             tls: false,
             listen: "10.0.0.7:8700".to_owned(),
         }
+    }
+
+    #[test]
+    fn pages_of_this_machine_may_read_a_listener_of_this_machine() {
+        let answered = |listen: &str, host: &str, origin: &str| {
+            let config = ListenerSettings { listen: listen.to_owned(), ..settings(&["https://ui.example"], &[]) };
+            let mut request = Request::builder().header("host", host).header("origin", origin).body(()).unwrap();
+            admit(&config, &mut request).map(|cors| cors.is_some()).ok()
+        };
+        assert_eq!(answered("127.0.0.1:8700", "127.0.0.1:8700", "http://localhost:3000"), Some(true));
+        assert_eq!(answered("127.0.0.1:8700", "localhost:8700", "https://ui.example"), Some(true));
+        // Reached from elsewhere, a page of this machine may call, as before, and not read.
+        assert_eq!(answered("10.0.0.7:8700", "127.0.0.1:8700", "http://localhost:3000"), Some(false));
+        assert_eq!(answered("127.0.0.1:8700", "hub.example", "http://localhost:3000"), None);
+        assert_eq!(answered("127.0.0.1:8700", "127.0.0.1:8700", "http://localhost.evil.example"), None);
     }
 
     #[test]

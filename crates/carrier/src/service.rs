@@ -10,6 +10,7 @@ use crate::credentials;
 use crate::describe::{NoBody, NoQuery, Plain};
 use crate::face::{AnswerFuture, Face};
 use crate::grpc::GrpcServices;
+use crate::handover::watched;
 use crate::openapi;
 use crate::origin::{admit, is_preflight, marked, preflight_answer, request_headers};
 use crate::proxy::{self, Client};
@@ -341,13 +342,14 @@ impl HttpService {
             request.extensions_mut().insert(stranger.clone());
         }
         let (mut router, unread, asked) = (self.router.clone(), self.unread.clone(), self.unread.asked(&request));
+        let standing = self.standing.clone();
         if request.body().is_end_stream() {
             return Box::pin(async move {
                 let answer = async {
                     let Ok(answer) = router.call(request.map(Body::new)).await;
                     in_our_words(answer)
                 };
-                Ok(marked(unread.answered(asked, answer).await, cors))
+                Ok(marked(watched(unread.answered(asked, answer).await, standing.as_ref()), cors))
             });
         }
         let is_grpc = is_grpc(&request);
@@ -364,7 +366,7 @@ impl HttpService {
                 let why = why.get().filter(|_| !is_grpc && !answer.status().is_success());
                 why.map_or(answer, |why| why.answer())
             };
-            Ok(marked(unread.answered(asked, answer).await, cors))
+            Ok(marked(watched(unread.answered(asked, answer).await, standing.as_ref()), cors))
         })
     }
 }

@@ -30,6 +30,8 @@ struct Inner {
     held: AtomicUsize,
     /// Fires when the place is given to somebody else.
     leave: CancellationToken,
+    /// It ended otherwise than its client and this node do that.
+    broken: AtomicBool,
 }
 
 impl Standing {
@@ -82,6 +84,16 @@ impl Standing {
     /// Waits until the place is given to somebody else.
     pub async fn dismissed(&self) {
         self.0.leave.cancelled().await;
+    }
+
+    /// The connection has ended with an error: what was on its way may not have arrived.
+    pub fn break_off(&self) {
+        self.0.broken.store(true, Ordering::Release);
+    }
+
+    /// Whether it has ended with an error, or was ended for somebody else.
+    pub fn is_broken(&self) -> bool {
+        self.0.broken.load(Ordering::Acquire) || self.0.leave.is_cancelled()
     }
 
     /// Counts bytes that are kept for this connection before a credential is proved; gives whether they are within its bound. Those that

@@ -26,6 +26,7 @@ fn operations() -> Vec<&'static Op> {
     let tables = [
         rialto_openagents::ops::OPS,
         rialto_openagents::docs::OPS,
+        rialto_openagents::sdk::OPS,
         rialto_operator::ops::OPS,
         rialto_carrier::service::OPS,
     ];
@@ -61,6 +62,8 @@ impl Session {
         names.insert("TOKEN".to_owned(), node.token.clone());
         names.insert("ADMIN".to_owned(), node.admin().to_owned());
         names.insert("URL".to_owned(), node.url().to_owned());
+        let password = rialto_model::hex::text(&rialto_node::identity::sha256(&node.token));
+        names.insert("PASSWORD".to_owned(), password);
         let ben = http.post("/v1/join", &node.token, &json!({ "agent_id": "agent:ben" })).await.data();
         names.insert("BEN".to_owned(), ben["session_id"].as_str().unwrap().to_owned());
         Session { node, http, names, file: Bytes::new() }

@@ -187,6 +187,7 @@ fn body(id: &str) -> String {
         "create_session" => json!({ "title": "one" }),
         "change_channel" => json!({ "starred": true }),
         "change_member" => json!({ "role": "observer" }),
+        "skill_status" => json!({ "skill_id": "s", "state": "installed" }),
         "composing" => json!({ "channel": "general" }),
         "invite" => json!({}),
         "resolve_token" => json!({ "token": "nothing" }),
@@ -308,6 +309,75 @@ async fn every_event_for_every_role_on_every_stream() {
         }
     }
     compare("events", Value::Object(rows));
+}
+
+/// Calls of agents of the SDK, each with what it is sent with.
+const SDK_CALLS: [(&str, &str, &str, &str); 14] = [
+    ("send to a member", "app.note.made", "peer", "{}"),
+    ("send to a channel", "app.note.made", "channel:general", "{}"),
+    ("post a message", "thread.channel_message.post", "channel:general", r#"{"content":{"text":"x"}}"#),
+    ("read a channel", "thread.channel_messages.retrieve", "", r#"{"channel":"general"}"#),
+    ("react", "thread.reaction.add", "", r#"{"target_message_id":"nothing","reaction_type":"+1"}"#),
+    ("bring a file", "thread.file.upload", "", r#"{"filename":"a","file_content":"eA=="}"#),
+    ("list members", "system.list_agents", "", "{}"),
+    ("list channels", "system.list_channels", "", "{}"),
+    ("poll", "system.poll_messages", "", "{}"),
+    ("subscribe", "system.subscribe_events", "", r#"{"event_patterns":["*"]}"#),
+    ("ask about a password", "system.verify_password", "", r#"{"password_hash":"00"}"#),
+    ("remove a member", "system.kick_agent", "", r#"{"target_agent_id":"nobody"}"#),
+    ("load a mod", "system.mod.enable", "", r#"{"mod_path":"analytics"}"#),
+    ("set a group", "system.update_agent_groups", "", r#"{"action":"create","group_name":"g"}"#),
+];
+
+#[tokio::test]
+async fn every_call_of_the_sdk_for_every_caller() {
+    let node = Node::start();
+    let http = Http::new(node.url());
+    let join = async |who: &str, bearer: &str| {
+        text(&http.post("/v1/join", bearer, &json!({ "agent_id": who })).await.data(), "session_id")
+    };
+    join("agent:peer", &node.token).await;
+    let other = http.post("/v1/admin/networks", node.admin(), &json!({ "name": "other" })).await.data();
+    let path = format!("/v1/ws/{}/join", text(&other, "id"));
+    let elsewhere = http.post(&path, &text(&other, "token"), &json!({ "agent_id": "agent:me-elsewhere" })).await.data();
+    let watch = node.line("network token new --role observer").ok().out.trim().to_owned();
+    let master = join("agent:me-master", &node.token).await;
+    node.line("member role me-master master").ok();
+    let ended = join("agent:me-ended", &node.token).await;
+    join("agent:me-ended", &node.token).await;
+    let member = join("agent:me-member", &node.token).await;
+    let mut rows = Map::new();
+    for (caller, name, secret) in [
+        ("stranger", "me-nobody", String::new()),
+        ("wrong secret", "me-nobody", "no-secret-of-anybody".to_owned()),
+        ("somebody else's secret", "peer", member.clone()),
+        ("ended session", "me-ended", ended),
+        ("other network", "me-elsewhere", text(&elsewhere, "session_id")),
+        ("operator's secret", "me-nobody", node.admin().to_owned()),
+        ("bare token", "me-nobody", node.token.clone()),
+        ("observer", "me-observer", join("agent:me-observer", &watch).await),
+        ("member", "me-member", member),
+        ("master", "me-master", master),
+    ] {
+        for (row, kind, target, payload) in SDK_CALLS {
+            let payload: Value = serde_json::from_str(payload).unwrap();
+            let event = json!({
+                "event_name": kind, "source_id": name, "target_agent_id": target, "payload": payload, "secret": secret,
+            });
+            let answer = http.post("/api/send_event", "", &event).await.json();
+            let code = answer["message"].as_str().unwrap().split(':').next().unwrap().to_owned();
+            let refused =
+                answer["success"] == false && [&REFUSALS[..], &["source_mismatch"]].concat().contains(&&*code);
+            let cells = rows.entry(row).or_insert_with(|| json!({}));
+            let outcome = if refused { code } else { "yes".to_owned() };
+            cells.as_object_mut().unwrap().insert(caller.to_owned(), outcome.into());
+        }
+        let answer =
+            http.call("GET", &format!("/api/poll?agent_id={name}&secret={secret}"), "", "").await.unwrap().json();
+        let polled = &rows["poll"][caller];
+        assert_eq!(answer["success"], polled == "yes", "{caller}: {answer}");
+    }
+    compare("sdk", Value::Object(rows));
 }
 
 /// Commands, and whom each takes, by exit code: 0 means that it was done, 3 that it found nothing to do it to.

@@ -63,6 +63,8 @@ pub struct Filter {
     pub target: Option<String>,
     pub source: Option<String>,
     pub target_agents: Option<String>,
+    /// Besides what `target_agents` asks for, also events that say nothing of whom they mean.
+    pub untargeted: bool,
     pub member: Option<String>,
     pub conversation: Option<(String, String)>,
     pub in_reply_to: Option<String>,
@@ -220,7 +222,9 @@ impl Filter {
             && self.target_agents.as_deref().is_none_or(|names| {
                 let meta: serde_json::Value = serde_json::from_str(event.metadata()).unwrap_or_default();
                 let listed = meta.get("target_agents").and_then(|v| v.as_array());
-                listed.is_some_and(|l| l.iter().filter_map(|v| v.as_str()).any(|n| names.split(',').any(|w| w == n)))
+                listed.map_or(self.untargeted, |l| {
+                    l.iter().filter_map(|v| v.as_str()).any(|n| names.split(',').any(|w| w == n))
+                })
             })
     }
 }

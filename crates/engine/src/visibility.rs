@@ -41,6 +41,8 @@ pub(crate) fn default(reach: Reach, kind: EventType<'_>) -> Visibility {
         // Control events are polled for without an identity.
         _ if kind.as_str().starts_with("workspace.agent.") => Visibility::Public,
         Reach::Broadcast => Visibility::Public,
+        // What people do in a workspace is for everybody there.
+        Reach::Core if kind.as_str().starts_with("workspace.user.") => Visibility::Public,
         Reach::Principal | Reach::Core | Reach::Resource => Visibility::Direct,
         Reach::Members => Visibility::Channel,
     }

@@ -12,5 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".rialto.v1.Error", "::rialto_carrier::grpc::Error")
         .build_transport(false)
         .compile_fds(files)?;
+    let files = protox::compile(["openagents/agent_service.proto"], [root])?;
+    std::fs::write(out.join("agent_service.bin"), prost::Message::encode_to_vec(&files))?;
+    tonic_prost_build::configure().build_transport(false).compile_fds(files)?;
     Ok(())
 }

@@ -296,3 +296,11 @@ pub const OUTBOUND_HEADERS_MAX: usize = 64;
 pub const OUTBOUND_ANSWER_HEADERS_MAX: usize = 128;
 /// Bytes of the head of an answer from another host.
 pub const OUTBOUND_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Events that one poll of an agent of the SDK is given.
+pub const SDK_POLL_EVENTS_MAX: usize = 100;
+/// Sessions of the SDK whose last poll is remembered; what is forgotten is given again.
+pub const SDK_POLLS_MAX: usize = 10_000;
+/// Subscriptions of an agent of the SDK; more is `rate_limited`.
+pub const SDK_SUBSCRIPTIONS_MAX: usize = 16;
+/// Characters of a reaction; more is `invalid_payload`.
+pub const SDK_REACTION_CHARS_MAX: usize = 64;

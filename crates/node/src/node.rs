@@ -413,7 +413,8 @@ impl Node {
         if wish.made_openly {
             self.may_make_openly(&mut made)?;
         }
-        if self.network(name).is_some() {
+        // Clients make workspaces of one name again and again: their names are no aliases, and may repeat.
+        if !wish.token_manages && self.network(name).is_some() {
             return Err(Fault::new(
                 ErrorCode::AlreadyExists,
                 format!("a network with the name {name:?} exists: choose another"),
@@ -542,13 +543,15 @@ impl Node {
         }
     }
 
-    /// A network by id or name.
+    /// A network by id or name. Names of networks whose token manages them, which clients make, are none to find them by.
     pub fn network(&self, name: &str) -> Option<Network> {
         let networks = self.inner.networks.read().unwrap_or_else(PoisonError::into_inner);
         networks
             .iter()
             .find(|n| n.id() == name)
-            .or_else(|| networks.iter().find(|n| n.settings().name == name))
+            .or_else(|| {
+                networks.iter().find(|n| Some(n.settings()).is_some_and(|s| !s.token_manages && s.name == name))
+            })
             .cloned()
     }
 

@@ -157,6 +157,7 @@ where
         .max_header_list_size(u32::try_from(limits::HEADER_BYTES_MAX).unwrap_or(u32::MAX))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
+    let standing = raw.standing.clone();
     let (stream, service, shared) = patience::watch(stream, service, PATIENCE, raw);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -165,6 +166,7 @@ where
         tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
+                    standing.break_off();
                     tracing::debug!(%error, "connection ended");
                 }
                 return;

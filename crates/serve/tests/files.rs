@@ -171,6 +171,7 @@ async fn a_file_from_its_upload_to_its_end() {
     let (id, file) = settled(send_form(server, "/v1/files", &x, &form(&parts)).await.data());
     let expected = json!({
         "filename": "my notes — 1.txt", "content_type": "text/plain", "size": 16, "uploaded_by": "openagents:max",
+        "channel_name": lab.session, "status": "active",
     });
     assert_eq!(file, expected);
 
@@ -180,7 +181,7 @@ async fn a_file_from_its_upload_to_its_end() {
     });
     let (second, file) = settled(send_json(server, "/v1/files/base64", &x, wish).await.data());
     let other = json!({
-        "filename": "b.bin", "content_type": "application/octet-stream", "size": 4, "uploaded_by": "openagents:eve",
+        "filename": "b.bin", "content_type": "application/octet-stream", "size": 4, "uploaded_by": "openagents:eve", "channel_name": null, "status": "active",
     });
     assert_eq!(file, other);
     // A client that never says who it is, as older servers have it.
@@ -255,7 +256,7 @@ async fn uploads_that_are_refused_leave_nothing() {
     let server = &lab.server;
     let (x, network) = (token(&lab.token), Part::Field("network", &lab.id));
     let max = bearer(&lab.join("agent:max").await);
-    let number = server.node.network("lab").unwrap().number();
+    let number = server.node.network(&lab.id).unwrap().number();
     let before = server.node.blobs().usage(number);
     let file = |name| Part::File(name, "text/plain", b"hi");
     let (bad, unknown) = ((400, "invalid_argument".to_owned()), (404, "unknown_target".to_owned()));

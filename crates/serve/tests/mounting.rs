@@ -14,6 +14,7 @@ fn operations() -> Vec<&'static Op> {
         rialto_carrier::service::OPS,
         rialto_openagents::ops::OPS,
         rialto_openagents::docs::OPS,
+        rialto_openagents::sdk::OPS,
         rialto_operator::ops::OPS,
     ];
     tables.into_iter().flatten().collect()

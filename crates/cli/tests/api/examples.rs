@@ -200,6 +200,19 @@ pub const EXAMPLES: &[Example] = &[
     send("change_channel", "WORKSPACE_TOKEN", "/v1/workspaces/$WORKSPACE/channels/$CHANNEL", r#"{"starred":true}"#),
     get("archive_channel", "WORKSPACE_TOKEN", "/v1/workspaces/$WORKSPACE/channels/$CHANNEL"),
     send("change_member", "WORKSPACE_TOKEN", "/v1/workspaces/$WORKSPACE/members/writer", r#"{"role":"observer"}"#),
+    send(
+        "skill_status",
+        "WORKSPACE_TOKEN",
+        "/v1/workspaces/$WORKSPACE/members/writer/skills/status",
+        r#"{"skill_id":"review","state":"installed"}"#,
+    ),
+    get("browser_tabs", "WORKSPACE_TOKEN", "/v1/browser/tabs"),
+    get("browser_contexts", "WORKSPACE_TOKEN", "/v1/browser/contexts"),
+    get("todos", "WORKSPACE_TOKEN", "/v1/todos"),
+    get("timers", "WORKSPACE_TOKEN", "/v1/timers"),
+    get("routines", "WORKSPACE_TOKEN", "/v1/routines"),
+    get("notifications", "WORKSPACE_TOKEN", "/v1/notifications"),
+    get("knowledge", "WORKSPACE_TOKEN", "/v1/knowledge"),
     send("resolve_token", "", "/v1/token/resolve", r#"{"token":"$WORKSPACE_TOKEN"}"#),
     Example {
         keeps: &[("WORKSPACE_TOKEN", "/data/token")],
@@ -256,6 +269,25 @@ pub const EXAMPLES: &[Example] = &[
         keeps: &[("COPY", "/data/id")],
         ..get("admin_import_network", "ADMIN", "/v1/admin/import?name=copy")
     },
+    // Agents of the SDK.
+    get("sdk_health", "", "/api/health"),
+    Example {
+        keeps: &[("SECRET", "/secret")],
+        ..send(
+            "sdk_register",
+            "",
+            "/api/register",
+            r#"{"agent_id":"echo","metadata":{"description":"repeats"},"password_hash":"$PASSWORD"}"#,
+        )
+    },
+    send(
+        "sdk_send_event",
+        "",
+        "/api/send_event",
+        r#"{"event_name":"agent.message","source_id":"echo","target_agent_id":"ben","payload":{"text":"hello"},"secret":"$SECRET"}"#,
+    ),
+    get("sdk_poll", "", "/api/poll?agent_id=echo&secret=$SECRET"),
+    send("sdk_unregister", "", "/api/unregister", r#"{"agent_id":"echo","secret":"$SECRET"}"#),
     send("remove", "ADMIN", "/v1/remove", r#"{"agent_name":"ben"}"#),
     send("leave", "SESSION", "/v1/leave", r#"{"reason":"done for today"}"#),
 ];

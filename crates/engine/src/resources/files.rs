@@ -241,6 +241,11 @@ impl State {
             size: file.content.map(|c| c.size),
             uploaded_by: owner.map_or_else(|| "core".into(), |m| m.address.clone()),
             created_at: if file.created_at == 0 { file.updated_at } else { file.created_at },
+            channel_name: file
+                .metadata
+                .get("channel_name")
+                .and_then(Value::as_str)
+                .map(|name| name.trim_start_matches("channel/").to_owned()),
         }
     }
 }

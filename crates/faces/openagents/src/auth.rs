@@ -1,5 +1,6 @@
 //! Who calls and which network is meant, from headers, query and body. Credentials are hashed here and go no further.
 
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName};
 use rialto_carrier::credentials::{SESSION_ID, WORKSPACE_TOKEN, bearer, header_text, trace};
 use rialto_carrier::{FaceState, Params, Refusal};
@@ -33,6 +34,11 @@ pub(crate) fn unknown_network() -> Fault {
 
 fn no_network() -> Refusal {
     unknown_network().into()
+}
+
+/// Whether a request is one of clients of workspace servers, as far as its head says.
+pub(crate) fn is_compat(headers: &HeaderMap, params: &Params) -> bool {
+    headers.contains_key(WORKSPACE_TOKEN) || params.contains_key("agent_name")
 }
 
 impl Call {
@@ -98,7 +104,11 @@ impl<'a> CallRequest<'a> {
         let CallRequest { state, headers, params, path, body, query_token } = self;
         let in_body = |key: &str| body.get(key).and_then(Value::as_str);
         let text = |key: &str| in_body(key).or_else(|| params.get(key).map(String::as_str));
-        let mut bearer = bearer(headers)?;
+        // Where both are shown, the workspace's token decides: these clients send their product's account beside it.
+        let mut bearer = match header_text(headers, WORKSPACE_TOKEN).filter(|_| headers.contains_key(AUTHORIZATION)) {
+            Some(token) => Some(sha256(token)),
+            None => bearer(headers)?,
+        };
         if bearer.is_none() && query_token {
             bearer = params.get("token").map(|t| sha256(t));
         }
@@ -134,7 +144,9 @@ impl<'a> CallRequest<'a> {
                 // The refusal would tell that the network is there.
                 Err(_) if hidden => return Err(no_network()),
                 Err(e) => {
-                    let what = format!("{text:?}: {e}");
+                    let what = format!(
+                        "{text:?}: {e}; a name is up to 128 letters, digits, `_`, `.` and `-`, and begins with a letter, a digit or `_`"
+                    );
                     return Err(Fault::new(ErrorCode::InvalidAddress, what).field("agent_id").into());
                 }
             };

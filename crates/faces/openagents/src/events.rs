@@ -1,7 +1,8 @@
 //! Sending, reading and acking over HTTP (sheet section 12.5).
 
 use crate::api::requests::AckPayload;
-use crate::auth::{Call, CallRequest};
+use crate::auth::{Call, CallRequest, is_compat};
+use crate::compat;
 use crate::request::ApiRequest;
 use crate::wire;
 use axum::http::{HeaderMap, HeaderName, Method, Request, header};
@@ -14,8 +15,10 @@ use rialto_carrier::answer::{self, fields, json_object};
 use rialto_carrier::body::BodyRefusal;
 use rialto_carrier::long_poll::wait_seconds;
 use rialto_carrier::{FaceState, Params, Refusal, unread};
+use rialto_model::channel::ChannelStatus;
+use rialto_model::payload::{ChannelChanges, SessionUpdate};
 use rialto_model::{Envelope, ErrorCode, Fault, limits};
-use rialto_node::{Answered, Filter, Query, QueryResult, Texts, View, Viewer, Woken};
+use rialto_node::{AdminOp, Answered, Filter, Query, QueryResult, Texts, View, Viewer, Woken};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -111,6 +114,8 @@ async fn single(
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let key = headers.get(IDEMPOTENCY_KEY);
+    // Before anything is read of it: clients of workspace servers have words that nobody else has.
+    let body = if is_compat(headers, params) { compat::event(body) } else { body };
     // The network's task reads the event; it is looked into here only where the answer decides who gets it.
     let (network, unnamed) = match (path, key) {
         (Some(_), None) => (None, false),
@@ -122,14 +127,9 @@ async fn single(
     };
     let wait = wait_seconds(params)?;
     let call = CallRequest::new(state, headers).params(params).path(path.or(network.as_deref())).call()?;
-    let answers = match key.filter(|_| unnamed) {
-        Some(key) => {
-            let key = idempotency_key(key.to_str().unwrap_or_default())?;
-            Box::pin(call.session.emit_keyed(body, key)).await?
-        }
-        None => call.session.emit(Texts::one(body)).await?,
-    };
-    let answered = answers.into_iter().next().ok_or(ErrorCode::Internal)?;
+    let key = key.filter(|_| unnamed).map(|key| idempotency_key(key.to_str().unwrap_or_default())).transpose()?;
+    let answered =
+        if call.compat { Box::pin(emit_compat(&call, body, key)).await? } else { emit_one(&call, body, key).await? };
     match answered.result {
         Err(fault) => Err(Refusal { fault, event_id: answered.refused }),
         Ok(_) if wait.is_some() || answered.query.is_some() => Box::pin(with_response(call, answered, wait)).await,
@@ -138,6 +138,34 @@ async fn single(
             Ok(wire::accepted(&answered, response.as_deref()))
         }
     }
+}
+
+async fn emit_one(call: &Call, body: Bytes, key: Option<String>) -> Result<Answered, Fault> {
+    let answers = match key {
+        Some(key) => Box::pin(call.session.emit_keyed(body, key)).await?,
+        None => call.session.emit(Texts::one(body)).await?,
+    };
+    answers.into_iter().next().ok_or_else(|| ErrorCode::Internal.into())
+}
+
+/// The same for clients of workspace servers: an agent that answers in a session which was put away meanwhile brings it back, where its
+/// caller may arrange sessions.
+async fn emit_compat(call: &Call, body: Bytes, key: Option<String>) -> Result<Answered, Fault> {
+    let mut answered = emit_one(call, body.clone(), key.clone()).await?;
+    let refused = answered.result.as_ref().err().is_some_and(|fault| fault.code == ErrorCode::Forbidden);
+    if let Some(channel) = compat::message_channel(&body).filter(|_| refused)
+        && call.session.channel(&channel).await.is_ok_and(|channel| channel.status == ChannelStatus::Archived)
+    {
+        let changes = ChannelChanges { status: Some(ChannelStatus::Active), ..ChannelChanges::default() };
+        call.session.act(None, AdminOp::SetChannel(channel, SessionUpdate { changes, auto_title: None })).await?;
+        answered = emit_one(call, body, key).await?;
+    }
+    if let Ok(accepted) = &mut answered.result
+        && let Some(shown) = accepted.event.as_deref().and_then(compat::made_channel)
+    {
+        accepted.event = Some(shown);
+    }
+    Ok(answered)
 }
 
 /// The answer to an event that is a question: with the response to it.
@@ -220,7 +248,8 @@ async fn reply_to(call: &Call, id: &str, seq: u64, wait: Duration) -> Result<Opt
 /// Reads the filters of a history read from the query string.
 pub(crate) fn query_of(params: &Params, call: &Call) -> Result<Query, Refusal> {
     let query = Query::read(|key| params.get(key).filter(|v| !v.is_empty()).cloned())?;
-    Ok(Query { view: query.view.or_else(|| Some(default_view(call))), lenient_cursor: call.compat, ..query })
+    let filter = Filter { untargeted: call.compat, ..query.filter };
+    Ok(Query { view: query.view.or_else(|| Some(default_view(call))), lenient_cursor: call.compat, filter, ..query })
 }
 
 /// A member reads its inbox, everybody else and compat clients the log.
@@ -240,8 +269,17 @@ pub(crate) async fn get(request: ApiRequest) -> Result<Response, Refusal> {
     ack_before(&call, &query, &request.params).await?;
     query.asks = true;
     let view = query.view.unwrap_or(View::Log);
-    let result = read(&call, &query, wait).await?;
-    Ok(answer::ok_raw(&wire::page_json(&result, view == View::Inbox && result.tracked)))
+    let mut result = read(&call, &query, wait).await?;
+    if call.compat {
+        compat::native_names(&call, &mut result.events).await?;
+    }
+    let mut page = wire::page_json(&result, view == View::Inbox && result.tracked);
+    let plain = query.search.is_none() && query.filter.conversation.is_none();
+    if call.compat && plain && request.composing.is_going_on(call.session.network().id()) {
+        page.pop();
+        page.push_str(",\"composing\":true}");
+    }
+    Ok(answer::ok_raw(&page))
 }
 
 /// For an identified member `after=X` acks its deliveries up to X that match the same filters.
@@ -289,9 +327,15 @@ pub(crate) async fn explain(request: ApiRequest) -> Result<Response, Refusal> {
 /// `GET /v1/events/latest-per-channel?type=`.
 pub(crate) async fn latest_per_channel(request: ApiRequest) -> Result<Response, Refusal> {
     let call = request.call()?;
-    let (newest, has_more) = call.session.latest_per_channel(request.params.get("type").cloned()).await?;
+    let asked = request.params.get("type").cloned();
+    let kind = asked.or_else(|| call.compat.then(|| "workspace.message".to_owned()));
+    let (newest, has_more) = call.session.latest_per_channel(kind).await?;
+    let (names, mut records): (Vec<_>, Vec<_>) = newest.into_iter().unzip();
+    if call.compat {
+        compat::native_names(&call, &mut records).await?;
+    }
     let mut channels = serde_json::Map::new();
-    for (name, record) in newest {
+    for (name, record) in names.into_iter().zip(records) {
         channels.insert(name.into(), serde_json::from_str(&record.event.json()).unwrap_or_default());
     }
     let mut out = json!({ "channels": channels });

@@ -1,7 +1,9 @@
 //! The face as it is mounted on a listener.
 
 use crate::auth::CallRequest;
-use crate::{docs, events, grpc, ops};
+use crate::compat::Composing;
+use crate::sdk::{self, SdkState};
+use crate::{docs, elsewhere, events, grpc, ops};
 use axum::Router;
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Request, Uri};
@@ -17,25 +19,26 @@ use rialto_model::{ErrorCode, Fault};
 use rialto_node::{Caller, Network};
 use std::sync::Arc;
 
-/// What other workspace servers have and this one does not: clients get along without it.
-const ELSEWHERE: &[&str] = &["todos", "timers", "routines", "browser", "knowledge", "notifications"];
-
 /// The face of the OpenAgents Network Model.
 #[derive(Debug, Clone)]
 pub struct OpenAgents {
     state: Arc<FaceState>,
+    sdk: SdkState,
+    composing: Arc<Composing>,
 }
 
 impl OpenAgents {
     /// The face on a listener.
     pub fn new(state: FaceState) -> OpenAgents {
-        OpenAgents { state: Arc::new(state) }
+        OpenAgents { sdk: SdkState::new(state.clone()), state: Arc::new(state), composing: Arc::default() }
     }
 }
 
 impl Face for OpenAgents {
     fn routes(&self) -> Router {
-        routes(ops::OPS, ops::HANDLERS).with_state(self.state.as_ref().clone())
+        let sdk = routes(sdk::OPS, sdk::HANDLERS).with_state(self.sdk.clone());
+        let own = routes(ops::OPS, ops::HANDLERS);
+        own.with_state(self.state.as_ref().clone()).layer(axum::Extension(self.composing.clone())).merge(sdk)
     }
 
     fn well_known(&self) -> Router {
@@ -44,10 +47,11 @@ impl Face for OpenAgents {
 
     fn grpc(&self, services: &mut GrpcServices) {
         grpc::add(&self.state, services);
+        sdk::add(&self.sdk, services);
     }
 
     fn openapi(&self) -> ApiPart {
-        let all: Vec<_> = ops::OPS.iter().chain(docs::OPS).copied().collect();
+        let all: Vec<_> = ops::OPS.iter().chain(docs::OPS).chain(sdk::OPS).copied().collect();
         ApiPart::of(&all)
     }
 
@@ -80,9 +84,8 @@ impl Face for OpenAgents {
     }
 
     fn unknown_path(&self, path: &str) -> Option<Fault> {
-        let first = path.strip_prefix("/v1/")?.split('/').next().unwrap_or_default();
         let what = || Fault::new(ErrorCode::Unsupported, format!("{path} is not offered here"));
-        ELSEWHERE.contains(&first).then(what)
+        elsewhere::is_below(path).then(what)
     }
 
     /// Sending events is what nearly all requests do.

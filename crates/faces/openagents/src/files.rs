@@ -103,10 +103,10 @@ struct Begun {
 
 /// A file as workspace clients know it: its time is ISO 8601.
 fn dated(file: &FileView) -> Value {
-    let FileView { id, filename, content_type, size, uploaded_by, created_at } = file;
+    let FileView { id, filename, content_type, size, uploaded_by, created_at, channel_name } = file;
     json!({
         "id": id, "filename": filename, "content_type": content_type, "size": size, "uploaded_by": uploaded_by,
-        "created_at": iso(*created_at),
+        "created_at": iso(*created_at), "channel_name": channel_name, "status": "active",
     })
 }
 

@@ -8,12 +8,15 @@ pub mod api;
 pub mod docs;
 pub mod grpc;
 pub mod ops;
+pub mod sdk;
 pub mod stdio;
 pub mod stream;
 
 mod asyncapi;
 mod auth;
+mod compat;
 mod conversations;
+mod elsewhere;
 mod events;
 mod face;
 mod files;

@@ -1,17 +1,19 @@
 //! Joining, leaving, presence, discovery, profile (sheet section 12.5).
 
-use crate::auth;
 use crate::request::ApiRequest;
+use crate::workspaces::iso;
+use crate::{auth, compat, elsewhere};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use rialto_carrier::answer::{self, invalid_field, json_object};
 use rialto_carrier::{FaceState, Refusal};
-use rialto_model::view::{MemberView, Presence, ProfileView, Roster, bare_name};
-use rialto_model::{ErrorCode, Fault, Millis, limits};
+use rialto_model::view::{ChannelSection, ChannelView, MemberView, Presence, ProfileView, Roster, bare_name};
+use rialto_model::{ErrorCode, Fault, Role, limits};
 use rialto_node::{RosterFilter, Wishes};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// `POST /v1/join`: the join payload itself, or compat's {agent_name, token, …}.
 pub(crate) async fn join(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
@@ -65,7 +67,14 @@ pub(crate) async fn leave(request: ApiRequest, body: Bytes) -> Result<Response, 
 pub(crate) async fn heartbeat(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let payload = json_object(&body)?;
     let call = request.call_with(&payload)?;
-    let address = call.session.heartbeat().await?;
+    let address = match call.session.heartbeat().await {
+        Ok(address) => address,
+        // Nothing is made of it: clients of workspace servers beat without looking whether they are there.
+        Err(fault) if call.compat && fault.code == ErrorCode::NotAMember => {
+            call.session.caller().claimed.clone().ok_or(fault)?
+        }
+        Err(fault) => return Err(fault.into()),
+    };
     Ok(answer::ok(&json!({ "agent_name": bare_name(&address), "address": address, "status": Presence::Online })))
 }
 
@@ -112,34 +121,86 @@ pub(crate) async fn discover(request: ApiRequest) -> Result<Response, Refusal> {
     if !call.compat {
         return Ok(answer::ok(&roster));
     }
-    let agents = roster.agents.take().map(|agents| agents.into_iter().map(CompatAgent::new).collect());
-    Ok(answer::ok(&CompatRoster { roster, agents }))
+    let kept = elsewhere::members(&call.session).await?;
+    let agents = roster.agents.take().map(|agents| {
+        let names: BTreeSet<&str> = agents.iter().map(|member| member.address.as_ref()).collect();
+        let shown = |member: &MemberView| compat::native_name(&member.address, |name| names.contains(name));
+        let people = |member: &&MemberView| !member.address.starts_with("human:");
+        agents.iter().filter(people).map(|member| CompatAgent::new(member, shown(member), &kept)).collect()
+    });
+    let channels = roster.channels.take().map(|channels| match channels {
+        ChannelSection::Entries(entries) => entries.into_iter().map(CompatChannel::new).collect(),
+        ChannelSection::Addresses(_) => Vec::new(),
+    });
+    Ok(answer::ok(&CompatRoster { roster, agents, channels }))
 }
 
 /// The roster as clients of workspace servers know it.
 #[derive(Debug, Serialize)]
 struct CompatRoster {
-    /// All but its agents.
+    /// All but its agents and its channels.
     #[serde(flatten)]
     roster: Roster,
     #[serde(skip_serializing_if = "Option::is_none")]
     agents: Option<Vec<CompatAgent>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<Vec<CompatChannel>>,
 }
 
 /// What clients of workspace servers know an agent by.
 #[derive(Debug, Serialize)]
 struct CompatAgent {
-    #[serde(flatten)]
-    member: MemberView,
+    address: String,
     agent_name: String,
-    last_heartbeat_at: Option<Millis>,
-    enabled_skills: Vec<String>,
+    role: Role,
+    status: Presence,
+    verification: u8,
+    agent_type: Option<String>,
+    server_host: Option<String>,
+    working_dir: Option<String>,
+    description: Option<String>,
+    capabilities: Vec<String>,
+    /// What a client keeps with it: null or an object.
+    enabled_skills: Option<Value>,
+    last_heartbeat_at: Option<String>,
+    joined_at: String,
 }
 
 impl CompatAgent {
-    fn new(member: MemberView) -> CompatAgent {
-        let (agent_name, last_heartbeat_at) = (member.name().to_owned(), member.last_seen_at);
-        CompatAgent { member, agent_name, last_heartbeat_at, enabled_skills: Vec::new() }
+    fn new(member: &MemberView, address: String, kept: &elsewhere::KeptMembers) -> CompatAgent {
+        let profile = member.profile.clone();
+        let said = kept.get(member.address.as_ref());
+        CompatAgent {
+            address,
+            agent_name: member.name().to_owned(),
+            role: member.role,
+            status: member.status,
+            verification: member.verification,
+            agent_type: profile.agent_type,
+            server_host: profile.server_host,
+            working_dir: profile.working_dir,
+            description: said.and_then(|said| said.description.clone()).or(profile.description),
+            capabilities: profile.capabilities,
+            enabled_skills: said.and_then(|said| said.enabled_skills.clone()),
+            last_heartbeat_at: member.last_seen_at.map(iso),
+            joined_at: iso(member.joined_at),
+        }
+    }
+}
+
+/// A channel as clients of workspace servers know it: with bare names.
+#[derive(Debug, Serialize)]
+struct CompatChannel {
+    #[serde(flatten)]
+    channel: ChannelView,
+}
+
+impl CompatChannel {
+    fn new(channel: ChannelView) -> CompatChannel {
+        let bare = |address: &str| -> Box<str> { bare_name(address).into() };
+        let participants = channel.participants.iter().map(|address| bare(address)).collect();
+        let master = channel.master.as_deref().map(bare);
+        CompatChannel { channel: ChannelView { participants, master, ..channel } }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The table of HTTP operations of this face.
 
 use crate::api::answers::*;
+use crate::api::empty::*;
 use crate::api::queries::*;
 use crate::api::requests::*;
-use crate::{conversations, docs, events, files, members, resources, sse, work, workspaces, ws};
+use crate::{conversations, docs, elsewhere, events, files, members, resources, sse, work, workspaces, ws};
 use rialto_carrier::FaceState;
 use rialto_carrier::describe::{
     AnyBytes, Data, EndingStream, EventStream, Form, Json, KeptBytes, KeptBytesOr, NoBody, NoQuery, OneOrMany, Plain,
@@ -171,13 +172,21 @@ rialto_carrier::operations! {
     get "/v1/workspaces/{id}/channels/{name}" "workspace_channel" Network plain (NoQuery, NoBody) -> Data<WorkspaceChannel>, NAMED, workspaces::channel, "One channel";
     patch "/v1/workspaces/{id}/channels/{name}" "change_channel" Network plain (NoQuery, Json<ChangeChannelBody>) -> Data<WorkspaceChannel>, ACT, workspaces::change_channel, "Change what a channel says of itself";
     delete "/v1/workspaces/{id}/channels/{name}" "archive_channel" Network plain (NoQuery, NoBody) -> Data<WorkspaceChannel>, ACT, workspaces::archive_channel, "Archive a channel";
-    patch "/v1/workspaces/{id}/members/{name}" "change_member" Network plain (NoQuery, Json<ChangeRoleBody>) -> Data<ChangedMember>, ACT, workspaces::change_member, "Set a member's role";
+    patch "/v1/workspaces/{id}/members/{name}" "change_member" Network plain (NoQuery, Json<ChangeWorkspaceMemberBody>) -> Data<ChangedMember>, ACT, workspaces::change_member, "Change what a workspace says of a member, or its role";
+    post "/v1/workspaces/{id}/members/{name}/skills/status" "skill_status" Network plain (NoQuery, Json<SkillStatusBody>) -> Data<SkillStatus>, ACT, workspaces::skill_status, "Tell how the installation of a skill gets on";
     post "/v1/token/resolve" "resolve_token" Public plain (NoQuery, Json<ResolveTokenBody>) -> Data<ResolvedToken>, PROFILE, workspaces::resolve, "The workspace a token is for";
     post "/v1/composing" "composing" Network scoped (NetworkQuery, Json<ComposingBody>) -> Data<StatusOk>, SEND, workspaces::composing, "Tell a channel that the caller writes";
     get "/v1/invitations" "invitations" Network scoped (InvitationsQuery, NoBody) -> Data<InvitationList>, &[], workspaces::invitations, "Invitations for the caller; all for the operator";
     post "/v1/invitations" "invite" Network scoped (NetworkQuery, Json<InviteBody>) -> Data<MadeInvitation>, SEND, workspaces::invite, "Invite somebody; the code is shown this once";
     post "/v1/invitations/{invitation}/reject" "reject_invitation" Public scoped (NetworkQuery, Json<RejectInvitationBody>) -> Data<EndedInvitation>, REJECT, workspaces::reject, "Refuse an invitation";
     delete "/v1/invitations/{invitation}" "revoke_invitation" Network scoped (NetworkQuery, NoBody) -> Data<EndedInvitation>, SEND, workspaces::revoke, "Take an invitation back";
+    get "/v1/browser/tabs" "browser_tabs" Network scoped (NetworkQuery, NoBody) -> Data<Tabs>, &[], elsewhere::tabs, "No tabs: there is no browser here";
+    get "/v1/browser/contexts" "browser_contexts" Network scoped (NetworkQuery, NoBody) -> Data<Contexts>, &[], elsewhere::contexts, "No contexts: there is no browser here";
+    get "/v1/todos" "todos" Network scoped (NetworkQuery, NoBody) -> Data<Todos>, &[], elsewhere::todos, "None: there are no todos here";
+    get "/v1/timers" "timers" Network scoped (NetworkQuery, NoBody) -> Data<Timers>, &[], elsewhere::timers, "None: there are no timers here";
+    get "/v1/routines" "routines" Network scoped (NetworkQuery, NoBody) -> Data<Routines>, &[], elsewhere::routines, "None: there are no routines here";
+    get "/v1/notifications" "notifications" Network scoped (NetworkQuery, NoBody) -> Data<Notifications>, &[], elsewhere::notifications, "None: there are no notifications here";
+    get "/v1/knowledge" "knowledge" Network scoped (NetworkQuery, NoBody) -> Data<Entries>, &[], elsewhere::knowledge, "None: there is no knowledge base here";
     get "/asyncapi.json" "asyncapi" Public plain (NoQuery, NoBody) -> Plain<AsyncApiDocument>, PROFILE, docs::asyncapi, "Streams of the default network";
     get "/v1/ws/{network}/asyncapi.json" "network_asyncapi" Public plain (NoQuery, NoBody) -> Plain<AsyncApiDocument>, PROFILE, docs::network_asyncapi, "Streams of a network";
     get "/v1/ws/{network}" "network_profile" Public plain (NoQuery, NoBody) -> Data<NetworkProfile>, PROFILE, members::network_profile, "The network's public profile";

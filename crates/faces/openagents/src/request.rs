@@ -1,11 +1,13 @@
 //! What handlers are given: a request's path, query and headers, read once in one place.
 
 use crate::auth::{Call, CallRequest};
+use crate::compat::Composing;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use rialto_carrier::{Client, FaceState, Params, Refusal, RequestInfo, Stranger};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A request without its body.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct ApiRequest {
     pub(crate) client: Client,
     /// It came without a credential in its headers.
     pub(crate) stranger: Option<Stranger>,
+    /// Where somebody writes just now.
+    pub(crate) composing: Arc<Composing>,
 }
 
 impl FromRequestParts<FaceState> for ApiRequest {
@@ -26,7 +30,8 @@ impl FromRequestParts<FaceState> for ApiRequest {
     async fn from_request_parts(parts: &mut Parts, state: &FaceState) -> Result<ApiRequest, Refusal> {
         let RequestInfo { path, params, headers, client, stranger } =
             RequestInfo::from_request_parts(parts, state).await?;
-        Ok(ApiRequest { state: state.clone(), path, params, headers, client, stranger })
+        let composing = parts.extensions.get::<Arc<Composing>>().cloned().unwrap_or_default();
+        Ok(ApiRequest { state: state.clone(), path, params, headers, client, stranger, composing })
     }
 }
 

@@ -2,6 +2,7 @@
 //! and live (sheet section 12.6).
 
 use crate::auth::Call;
+use crate::compat;
 use crate::events::{ack_before, is_member, query_of};
 use crate::request::ApiRequest;
 use crate::wire;
@@ -109,7 +110,13 @@ impl Reader {
                 }
             };
             let marks = self.query.view == Some(View::Inbox) && result.tracked;
-            let (has_more, events) = (result.has_more, result.events);
+            let (has_more, mut events) = (result.has_more, result.events);
+            if self.call.compat
+                && let Err(fault) = compat::native_names(&self.call, &mut events).await
+            {
+                self.refused(&fault).await;
+                return;
+            }
             let bytes = events.iter().map(|record| record.event.json_len() + FRAME_BYTES);
             let mut chunk = String::with_capacity(bytes.sum());
             for record in &events {

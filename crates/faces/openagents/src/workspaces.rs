@@ -2,8 +2,9 @@
 //!
 //! Not here: files (`files`), and the other routes of workspace servers that this node does not have (`ops` answers those).
 
-use crate::api::requests::{ChangeRoleBody, ResolveTokenBody};
+use crate::api::requests::{ChangeWorkspaceMemberBody, ResolveTokenBody, SkillStatusBody};
 use crate::auth::{self, CallRequest};
+use crate::elsewhere;
 use crate::request::{ApiRequest, take_caller};
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -185,12 +186,9 @@ pub(crate) async fn change(request: ApiRequest, body: Bytes) -> Result<Response,
         match key.as_str() {
             "name" => {
                 let name = value.as_str().ok_or_else(|| invalid_field("name", "is text"))?;
-                if request
-                    .state
-                    .node
-                    .network(name)
-                    .is_some_and(|other| other.id() != loaded.call.session.network().id())
-                {
+                let own = loaded.call.session.network();
+                let other = request.state.node.network(name).filter(|other| other.id() != own.id());
+                if other.is_some() && !own.settings().token_manages {
                     return Err(Fault::new(ErrorCode::AlreadyExists, format!("a workspace {name:?} exists")).into());
                 }
                 patch.insert("name".into(), value.clone());
@@ -309,17 +307,51 @@ pub(crate) async fn archive_channel(request: ApiRequest) -> Result<Response, Ref
     set_channel(&request, || Ok(SessionUpdate { changes, auto_title: None })).await
 }
 
-/// `PATCH /v1/workspaces/{id}/members/{name}` {role}.
+/// `PATCH /v1/workspaces/{id}/members/{name}` {role?, description?, enabled_skills?}.
 pub(crate) async fn change_member(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
     let loaded = WorkspaceRequest::load_to_manage(&request).await?;
-    let ChangeRoleBody { role } = fields(&json_object(&body)?)?;
+    let body = json_object(&body)?;
+    let wish: ChangeWorkspaceMemberBody = fields(&body)?;
+    if wish.role.is_none() && body.get("description").is_none() && body.get("enabled_skills").is_none() {
+        return Err(invalid_field("role", "is missing: give role, description or enabled_skills").into());
+    }
     let name = request.named("name").to_owned();
-    let set = loaded.act(AdminOp::Role(name, role)).await?;
+    let set = match wish.role {
+        Some(role) => Some(loaded.act(AdminOp::Role(name.clone(), role)).await?),
+        None => None,
+    };
     let workspace = loaded.call.session.workspace(true).await?;
-    let AdminOutcome::Role { address, .. } = &set else { return Err(ErrorCode::Internal.into()) };
-    let bare = address.as_deref().map(bare_name);
-    let found = workspace.agents.iter().find(|agent| Some(agent.name()) == bare);
-    Ok(found.map_or_else(|| answer::ok(&set), |agent| answer::ok(&agent_json(agent))))
+    let bare = bare_name(&name);
+    let found = match (workspace.agents.iter().find(|agent| agent.name() == bare), set) {
+        (Some(found), _) => found,
+        // A person, who is on no list of agents.
+        (None, Some(set)) => return Ok(answer::ok(&set)),
+        (None, None) => return Err(Fault::new(ErrorCode::UnknownTarget, format!("{name} is no agent here")).into()),
+    };
+    let kept = elsewhere::keep(&loaded.call.session, &found.address, &body).await?;
+    let mut shown = agent_json(found);
+    if let Some(shown) = shown.as_object_mut() {
+        shown.extend(kept.description.map(|text| ("description".to_owned(), text.into())));
+        shown.insert("enabledSkills".into(), kept.enabled_skills.unwrap_or_default());
+    }
+    Ok(answer::ok(&shown))
+}
+
+/// `POST /v1/workspaces/{id}/members/{name}/skills/status` {skill_id, state, path?, error?, partial?}.
+pub(crate) async fn skill_status(request: ApiRequest, body: Bytes) -> Result<Response, Refusal> {
+    let loaded = WorkspaceRequest::load_to_arrange(&request).await?;
+    let body = json_object(&body)?;
+    let SkillStatusBody { skill_id, state, .. } = fields(&body)?;
+    let name = request.named("name");
+    let workspace = loaded.call.session.workspace(true).await?;
+    let found = workspace.agents.iter().find(|agent| agent.name() == bare_name(name));
+    let found = found.ok_or_else(|| Fault::new(ErrorCode::UnknownTarget, format!("{name} is not a member")))?;
+    let kept = elsewhere::keep_skill(&loaded.call.session, &found.address, &skill_id, &body).await?;
+    let installed: Vec<&String> =
+        kept.iter().filter(|(_, status)| status.get("state") == Some(&json!("installed"))).map(|(id, _)| id).collect();
+    Ok(answer::ok(&json!({
+        "agentName": found.name(), "skillId": skill_id, "state": state, "installedSkills": installed, "skillStatus": kept,
+    })))
 }
 
 /// `POST /v1/composing` {network, channel}: whoever is there sees that the caller writes.
@@ -328,12 +360,19 @@ pub(crate) async fn composing(request: ApiRequest, body: Bytes) -> Result<Respon
     let call = request.call_with(&body)?;
     let channel = body.get("channel").and_then(Value::as_str).ok_or_else(|| invalid_field("channel", "is required"))?;
     let target = format!("channel/{}", channel.trim_start_matches("channel/"));
+    let itself = call.session.caller().session.is_none() && call.session.caller().claimed.is_none();
+    if call.compat && itself && call.session.workspace(false).await?.arranges {
+        // Who writes is not said, and nobody is told more than that somebody does.
+        request.composing.note(call.session.network().id());
+        return Ok(answer::ok(&json!({ "status": "ok" })));
+    }
     let event = json!({
         "type": "workspace.message.status", "source": call.session.caller().claimed, "target": target,
         "payload": { "status": "composing" }, "metadata": { "ephemeral": true },
     });
     let answers = call.session.emit(event.to_string().into()).await?;
     answers.into_iter().next().ok_or(ErrorCode::Internal)?.result.map_err(Refusal::from)?;
+    request.composing.note(call.session.network().id());
     Ok(answer::ok(&json!({ "status": "ok" })))
 }
 

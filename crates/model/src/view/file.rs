@@ -19,6 +19,9 @@ pub struct FileView {
     pub uploaded_by: Box<str>,
     /// When it was brought.
     pub created_at: Millis,
+    /// The channel that it belongs to, without its prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_name: Option<String>,
 }
 
 /// A page of files.
@@ -44,9 +47,10 @@ mod tests {
             size: Some(3),
             uploaded_by: "human:bob".into(),
             created_at: 4,
+            channel_name: Some("plans".to_owned()),
         };
         let json = r#"{"files":[{"id":"f1","filename":"plan.txt","content_type":"text/plain","size":3,
-            "uploaded_by":"human:bob","created_at":4}],"total":7}"#;
+            "uploaded_by":"human:bob","created_at":4,"channel_name":"plans"}],"total":7}"#;
         check(&FileList { files: vec![file], total: 7 }, json);
     }
 }

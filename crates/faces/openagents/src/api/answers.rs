@@ -153,6 +153,9 @@ pub struct EventPage {
     /// The newest event there is, for a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Seq>,
+    /// Somebody writes just now; for clients of workspace servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub composing: Option<bool>,
 }
 
 /// The newest event of each channel.
@@ -362,6 +365,10 @@ pub struct FileEntry {
     pub uploaded_by: String,
     /// When it came.
     pub created_at: String,
+    /// The channel it belongs to.
+    pub channel_name: Option<String>,
+    /// `active`: one that is deleted is not listed.
+    pub status: String,
 }
 
 /// A page of files.
@@ -460,6 +467,9 @@ pub struct WorkspaceAgent {
     pub last_heartbeat_at: Option<String>,
     /// When it joined.
     pub joined_at: String,
+    /// What clients keep of its skills.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_skills: Option<Map<String, Value>>,
 }
 
 /// A workspace in the words of its clients.
@@ -546,6 +556,22 @@ pub enum ChangedMember {
         /// What it may do.
         role: Role,
     },
+}
+
+/// How the installation of a skill gets on.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillStatus {
+    /// The agent.
+    pub agent_name: String,
+    /// The skill.
+    pub skill_id: String,
+    /// How it gets on.
+    pub state: String,
+    /// Skills that are installed.
+    pub installed_skills: Vec<String>,
+    /// How each skill got on, by its id.
+    pub skill_status: Map<String, Value>,
 }
 
 /// The workspace of a token.

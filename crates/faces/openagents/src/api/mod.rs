@@ -3,6 +3,7 @@
 //! Nouns are views of the model (`rialto_model::view`); here is what only this face says.
 
 pub mod answers;
+pub mod empty;
 pub mod frames;
 pub mod queries;
 pub mod requests;

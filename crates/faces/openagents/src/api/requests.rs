@@ -343,11 +343,32 @@ pub struct ChangeChannelBody {
     pub auto_title: Option<bool>,
 }
 
-/// Sets a member's role.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct ChangeRoleBody {
+/// Changes what a workspace says of a member: what is missing stays.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct ChangeWorkspaceMemberBody {
     /// What it may do from now on.
-    pub role: Role,
+    pub role: Option<Role>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What clients keep of its skills.
+    pub enabled_skills: Option<Map<String, Value>>,
+}
+
+/// Tells how the installation of a skill gets on.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct SkillStatusBody {
+    /// The skill.
+    #[schemars(example = &"review")]
+    pub skill_id: String,
+    /// How it gets on; `installed` counts it among the installed ones.
+    #[schemars(example = &"installed")]
+    pub state: String,
+    /// Where it is.
+    pub path: Option<String>,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// Only a part of it is there.
+    pub partial: Option<bool>,
 }
 
 /// Looks a token up.
