@@ -243,6 +243,11 @@ impl Registrar {
         Ok((record, key))
     }
 
+    /// Whether it has ever given a name out.
+    pub(crate) fn has_names(&self) -> bool {
+        self.read(|known| !known.names.is_empty())
+    }
+
     /// All names.
     pub(crate) fn names(&self) -> Vec<Arc<NameRecord>> {
         self.read(|known| known.names.values().cloned().collect())

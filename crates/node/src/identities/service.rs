@@ -287,6 +287,10 @@ impl Node {
 
     /// Ends what was revoked while the node was not there to end it: between the registrar's record and the networks', it may have died.
     pub(crate) async fn end_revoked_proofs(&self) {
+        // Nothing was revoked where no name was given out, and then no start waits for a network's first commit.
+        if !self.identities().registrar().has_names() {
+            return;
+        }
         for network in self.networks() {
             for (address, key) in network.proved_sessions().await.unwrap_or_default() {
                 let Some(good) = self.identities().good_key(&address) else { continue };

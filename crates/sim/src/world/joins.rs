@@ -2,7 +2,7 @@
 
 use super::World;
 use super::client::{Call, Frame, Stream, host, stranger};
-use super::oracle::{Delivered, Input, Wrong};
+use super::oracle::{Delivered, Input, Wrong, numbered};
 use super::rights::{self, Shown};
 use super::script::skills;
 use super::steps::frame;
@@ -85,7 +85,8 @@ impl World {
         let lane = client.lane();
         let k = net.oracle.next_input();
         let last = client.seen.keys().next_back().copied().filter(|_| wish.resume).unwrap_or(0);
-        let mut payload = json!({ "k": k, "window": window, "capabilities": skills(client.address) });
+        let mut payload =
+            json!({ "description": numbered(k), "window": window, "capabilities": skills(client.address) });
         let map = payload.as_object_mut();
         if let Some(map) = map {
             if wish.compat {

@@ -93,5 +93,14 @@ pub(super) fn is_old(rules: &Rules, input: &Input, now: u64) -> bool {
 /// The number an input carries in its payload.
 pub(crate) fn number_of(payload: &str) -> Option<usize> {
     let value: serde_json::Value = serde_json::from_str(payload).ok()?;
-    usize::try_from(value.get("k")?.as_u64()?).ok()
+    match value.get("k") {
+        Some(k) => usize::try_from(k.as_u64()?).ok(),
+        // Of a join nothing is kept that nobody knows.
+        None => value.get("description")?.as_str()?.strip_prefix("join ")?.parse().ok(),
+    }
+}
+
+/// How a join carries its number.
+pub(crate) fn numbered(k: usize) -> String {
+    format!("join {k}")
 }

@@ -31,6 +31,7 @@ pub use rights::{CREATED, Doer, Invitation, Standing};
 pub use talk::Listed;
 pub use work::{Shown, Unit};
 
+pub(crate) use input::numbered;
 use input::{is_old, is_same_payload, number_of};
 use rialto_model::{ErrorCode, Event};
 use std::collections::{BTreeMap, BTreeSet};
