@@ -167,7 +167,7 @@ fn outline(document: &Value) -> Value {
 }
 
 /// Members whose numbers are different each time.
-const UNSTEADY: [&str; 22] = [
+const UNSTEADY: [&str; 23] = [
     "seq",
     "last_seq",
     "first_seq",
@@ -175,6 +175,7 @@ const UNSTEADY: [&str; 22] = [
     "purged",
     "bytes",
     "uptime_s",
+    "uptime_seconds",
     "bytes_used",
     "events",
     "number",
