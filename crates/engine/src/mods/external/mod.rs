@@ -1,6 +1,6 @@
 //! Mods that run elsewhere: as a process beside the node, or served by a member (OpenAgents sheet, section 9).
 //!
-//! The engine asks with [`Question::ModCheck`] and decides the event again with what was said. Words of mods are kept with
+//! The engine asks with [`Question::Check`] and decides the event again with what was said. Words of mods are kept with
 //! the event's answers, so that each mod is asked once; the list of mods is the one of the first question.
 //! Invariant: a guard that does not answer refuses; a transform that does not answer leaves the event as it was, or
 //! refuses if it says so; an observer is never waited for.
