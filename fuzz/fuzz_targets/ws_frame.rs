@@ -6,7 +6,7 @@
 #[path = "../../crates/carrier/src/websocket/codec.rs"]
 mod codec;
 
-use codec::{Broken, Decoder, Item};
+use codec::{Broken, Decoder, WsItem};
 
 /// Largest text: small, so that the bound is met.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -29,9 +29,9 @@ fn feed(data: &[u8], first: usize, step: usize) -> Seen {
         let (items, broken) = decoder.take(piece.len());
         for item in items {
             match item {
-                Item::Texts(texts) => seen.texts.extend(texts.iter().map(<[u8]>::to_vec)),
-                Item::Ping(data) => seen.pings.push(data.to_vec()),
-                Item::Close => seen.closes += 1,
+                WsItem::Texts(texts) => seen.texts.extend(texts.iter().map(<[u8]>::to_vec)),
+                WsItem::Ping(data) => seen.pings.push(data.to_vec()),
+                WsItem::Close => seen.closes += 1,
             }
         }
         decoder.rest();

@@ -3,16 +3,17 @@
 //!
 //! The input is a frame, or several in lines, each an event or an array of events.
 
-use rialto_engine::input::{Answers, Content, Emit, Proofs, Question, Resume, Seen, Stop};
+use rialto_engine::credential::ProvedBy;
+use rialto_engine::input::{Answers, Content, Emit, KnownId, Proofs, ProvedName, Question, Resume, Stop};
 use rialto_engine::mods::ModConfig;
-use rialto_engine::mods::external::verdict::Verdict;
-use rialto_engine::mods::external::{Checked, Outcome};
+use rialto_engine::mods::external::verdict::ModVerdict;
+use rialto_engine::mods::external::{CheckOutcome, FinishedCheck};
 use rialto_engine::record::{Change, VERSION};
 use rialto_engine::{AdminOp, Caller, Clock, Effects, Engine, Record, State};
 use rialto_model::network::{Preset, Settings};
 use rialto_model::{Envelope, limits};
 use serde_json::value::RawValue;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const NETWORK: &str = "a1b2c3d4";
 const START: u64 = 1_767_225_600_000;
@@ -83,7 +84,7 @@ impl World {
             caller: &caller,
             envelope: &envelope,
             received: frame.len() as u128,
-            seen: Seen::New,
+            seen: KnownId::New,
             proofs: Proofs::default(),
             fresh_session: [7; 32],
             resume: Resume::None,
@@ -115,8 +116,8 @@ impl World {
 }
 
 /// What a mod says that runs elsewhere.
-fn said(verdict: &str) -> Outcome {
-    Verdict::parse(verdict).map_or(Outcome::Failed("unreadable"), Outcome::Said)
+fn said(verdict: &str) -> CheckOutcome {
+    ModVerdict::parse(verdict).map_or(CheckOutcome::Failed("unreadable"), CheckOutcome::Said)
 }
 
 /// Answers as a node that takes everything.
@@ -125,12 +126,12 @@ fn answer(question: Question, answers: &mut Answers) {
     match question {
         Question::Check(check) => {
             let outcome = match check.event.len() % 3 {
-                0 => Outcome::Failed("fuzzed"),
+                0 => CheckOutcome::Failed("fuzzed"),
                 1 => said(r#"{"verdict":"pass"}"#),
                 _ => said(r#"{"verdict":"modified","event":{"type":"fuzz.changed","payload":{"n":1}}}"#),
             };
             answers.mods = Some(check.mods);
-            answers.checked.push(Checked { name: check.name, step: check.step, outcome });
+            answers.checked.push(FinishedCheck { name: check.name, step: check.step, outcome });
         }
         Question::Schema { .. } => answers.schema = true,
         Question::Input { resource, version, .. } => answers.input = Some((resource, version)),
@@ -140,6 +141,14 @@ fn answer(question: Question, answers: &mut Answers) {
             answers.bytes = Some((content, offset, vec![b'x'; length as usize].into()));
         }
         Question::Blob { sha256, .. } => answers.blobs.push(Content { blob: sha256, size: 1 }),
+        // Every other name has a key at its registrar; what the fuzzed join presents holds for the address it is for.
+        Question::Registered { address } => answers.registered = Some((address.clone(), address.len() % 2 == 0)),
+        Question::Proofs { address, .. } => {
+            let by = ProvedBy { method: "key".into(), key: "fuzzed".into() };
+            let level = u8::try_from(address.len() % 3 + 1).unwrap_or(1);
+            let proved = ProvedName { address, level, by, ends_at: None, for_anybody: false, serial: 1 };
+            answers.proved = Some(Arc::new(proved));
+        }
         Question::Find { id } => answers.found.push((id, None)),
     }
 }
